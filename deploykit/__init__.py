@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deploykit.checks.benchmark import bench
     from deploykit.checks.comparison import Tolerance
     from deploykit.checks.verify import verify
+    from deploykit.device_array import DeviceArray
     from deploykit.inspection.reports import inspect
     from deploykit.ragged_array import Ragged
     from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
@@ -40,6 +41,7 @@ __all__ = [
     "ArtifactError",
     "DataError",
     "DeploykitError",
+    "DeviceArray",
     "InternalError",
     "MismatchError",
     "Ragged",
@@ -60,6 +62,7 @@ __all__ = [
 
 _MODULES = {
     "Artifact": "deploykit.artifact.folder",
+    "DeviceArray": "deploykit.device_array",
     "Ragged": "deploykit.ragged_array",
     "Session": "deploykit.session",
     "Tolerance": "deploykit.checks.comparison",

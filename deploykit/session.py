@@ -7,18 +7,20 @@ run. Sessions are independent of each other; one session serves one thread at a 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
+from deploykit.device_array import DeviceArray
 from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
-from deploykit.engines import Engine, EngineOptions, StreamEngine
+from deploykit.engines import Engine, EngineOptions, KeepingEngine, StreamEngine, on_host
 from deploykit.engines.native.functions import Functions
+from deploykit.engines.native.held import Held
 from deploykit.errors import ShapeError, UsageError
 from deploykit.instances import Instances
 from deploykit.ragged_array import Ragged
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
     from deploykit.dynamic.traces import Launch
     from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu
 
-Value: TypeAlias = ArrayLike | Ragged
-"""An input as a session takes it: an array, a number or a list; for a ragged input see `deploykit.ragged_ports`."""
+Value: TypeAlias = ArrayLike | Ragged | DeviceArray
+"""An input as a session takes it: an array, a number or a list, or what an earlier run kept on the device; for a ragged
+input see `deploykit.ragged_ports`."""
 
 
 def open(  # noqa: A001 - `deploykit.open`
@@ -87,10 +90,59 @@ class Function:
         """
         return self.run(inputs)
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
-        """The same as a call, for inputs whose names are not Python identifiers."""
+    @overload
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]: ...
+
+    @overload
+    def run(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]: ...
+
+    def run(self, inputs: Mapping[str, Value], keep: Collection[str] = ()) -> dict[str, Any]:
+        """The same as a call, for inputs whose names are not Python identifiers, and to keep outputs on the device.
+
+        Each output in `keep` is a `DeviceArray`, which later runs take as an input; on a GPU it stays in its memory.
+        Raises `UsageError` for a name in `keep` that is no output, or that is ragged or consists of several tensors,
+        and for a `DeviceArray` of another session."""
+        if keep or any(isinstance(value, DeviceArray) for value in inputs.values()):
+            return self._run_kept(inputs, keep)
         taken = self._arrays(inputs)
         results = self._engine.run(taken, self._name)
+        return self._outputs_of(taken, results)
+
+    def _run_kept(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]:
+        """A run some of whose inputs or outputs stay on the device."""
+        stay = self._kept_outputs(keep)
+        if inputs.keys() != self._inputs.keys():
+            self._refuse_names(inputs, self._inputs)
+        taken = [self._given(name, inputs[name]) for name in self._inputs]
+        if isinstance(self._engine, KeepingEngine):
+            results = self._engine.run_kept(taken, stay, self._name)
+        else:
+            results = list(self._engine.run(on_host(self._inputs, taken), self._name))
+        arrays = {
+            name: DeviceArray(result, dtype) for (name, dtype), result in zip(self._outputs, results, strict=True)
+        }
+        return {name: array if name in keep else array.value for name, array in arrays.items()}
+
+    def _given(self, name: str, value: Value) -> np.ndarray | Held:
+        """An input as engines take it."""
+        given: Any = value.value if isinstance(value, DeviceArray) else value
+        return given if isinstance(given, Held) else _stored(*self._inputs[name], given)
+
+    def _kept_outputs(self, keep: Collection[str]) -> list[int]:
+        """The indices of outputs to keep."""
+        if isinstance(keep, str):
+            raise UsageError(f"keep takes a list of names: pass ['{keep}']")
+        if self._ragged is not None or self._outputs_as or self._inputs_as or self._manifest.dynamic is not None:
+            kind = "dynamic" if self._manifest.dynamic is not None else "ragged" if self._ragged is not None else ""
+            why = f"this model is {kind}" if kind else "inputs or outputs of this model consist of several tensors"
+            raise UsageError(f"values stay on the device only where each is one tensor: {why}")
+        names = [name for name, _ in self._outputs]
+        for name in keep:
+            if name not in names:
+                raise UsageError(f"there is no output '{name}' to keep; the model has {', '.join(map(repr, names))}")
+        return [names.index(name) for name in keep]
+
+    def _outputs_of(self, taken: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> dict[str, Any]:
         arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
         if self._ragged is not None:
             arrays = packed(self._ragged, self._manifest, taken, arrays)
@@ -221,9 +273,15 @@ class Session:
         if self._submissions is not None:
             self._submissions.cancel()
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
-        """The same as a call, for inputs whose names are not Python identifiers."""
-        return self._only().run(inputs)
+    @overload
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]: ...
+
+    @overload
+    def run(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]: ...
+
+    def run(self, inputs: Mapping[str, Value], keep: Collection[str] = ()) -> dict[str, Any]:
+        """Run the only function, and keep outputs on the device; see `Function.run`."""
+        return self._only().run(inputs, keep)
 
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
         """The bytes of arena that the only function needs; see `Function`."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.matrix import COLUMNS, OUTPUT, Cell, measure, page, write
+from tools.matrix.__main__ import OUTPUT, measure
+from tools.matrix.columns import COLUMNS
+from tools.matrix.page import Cell, page, read, write
 
-MODELS = ("mlp", "dscnn", "lstm")
+MODELS = ("mlp", "dscnn", "bert-classify.legacy")
 
 
 @pytest.mark.slow
@@ -33,6 +35,6 @@ def test_cells_that_are_not_measured_stay(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_was_measured() -> None:
-    cells = [Cell(**cell) for cell in json.loads(OUTPUT.read_text())]
+    cells = read(OUTPUT)
     assert page(cells) == OUTPUT.with_suffix(".md").read_text()
     assert not [cell for cell in cells if cell.status in ("wrong", "failed")]

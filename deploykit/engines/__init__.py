@@ -8,14 +8,17 @@ An engine takes and returns arrays of storage dtypes, dense and aligned; `deploy
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from deploykit.engines.native import library as native
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from deploykit.engines.native.held import Held
 
 
 class Engine(Protocol):
@@ -43,6 +46,20 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Free resources other than memory. The engine cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class KeepingEngine(Protocol):
+    """What an engine has, too, whose device may keep values between runs."""
+
+    def run_kept(
+        self, inputs: Sequence[np.ndarray | Held], keep: Collection[int], function: str | None = None
+    ) -> list[np.ndarray | Held]:
+        """Run with inputs that an earlier run left on the device, and leave the outputs with the indices `keep` there.
+        They are arrays where no device can hold them.
+
+        Raises what `run` raises, and `UsageError` for an input on the device of another engine."""
         ...
 
 
@@ -99,6 +116,21 @@ class MemoryFull(UsageError):
         super().__init__(message)
         self.dim = dim
         self.extent = extent
+
+
+def foreign(name: str) -> UsageError:
+    """The error for an input that is on another device."""
+    return UsageError(f"input '{name}' is on the device of another session: pass its numpy()")
+
+
+def on_host(names: Iterable[str], inputs: Iterable[np.ndarray | Held]) -> list[np.ndarray]:
+    """Inputs for an engine whose device keeps no values. Raises `UsageError` if one is on a device."""
+    arrays = []
+    for name, value in zip(names, inputs, strict=True):
+        if not isinstance(value, np.ndarray):
+            raise foreign(name)
+        arrays.append(value)
+    return arrays
 
 
 def no_stream(name: str) -> UsageError:

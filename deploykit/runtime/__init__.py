@@ -3,8 +3,8 @@
 * `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
-* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/vulkan*.{h,c}`,
-  `gpu/opencl*.{h,c}`: the drivers.
+* `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/kept.{h,c}`: the
+  buffers of values that stay there; `gpu/vulkan*.{h,c}`, `gpu/opencl*.{h,c}`: the drivers.
 * `batching/device.{h,c}`: their flushes on a GPU.
 * `batching/batching.h`, `batching/queue.c`, `batching/frontier.{h,c}`, `batching/choices.c`: the control flow of
   dynamic models, and the batches of their cells.
@@ -17,8 +17,9 @@
 * `wasm/entry.c`: the exports of a WebAssembly module for each function; `wasm/module.c`: its other exports;
   `wasm/threads.c`: its pool for parallel loops; `wasm/gpu.c`: a driver through imports; `wasm/libc.c` and
   `wasm/include`: the parts of the C library that it needs.
-* `android/jni.c`: the interface of a model's library for Java, with `android/jni.h`; `android/arm.c`: functions that
-  compilers for 32-bit Arm call; `android/include`: the parts of the C library that it needs.
+* `android/jni*.c`: the interface of a model's library for Java, with `android/jni.h`, `android/session.h` and
+  `android/programs.h`; `android/arm.c`: functions that compilers for 32-bit Arm call; `android/include`: the parts of
+  the C library that it needs.
 * `js/*.mjs`: the modules that load and run a WebAssembly module. Three of them do not ship: `js/runner.mjs` runs models
   for Python in node, `js/page.mjs` in a page, both with `js/jobs.mjs`. The numbers in `js/limits.d.mts` are those of
   the device that shaders are written for.
@@ -39,8 +40,10 @@ DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
 GPU = _ROOT / "gpu"
 WORK = (GPU / "work.h", GPU / "work.c")
-VULKAN = (*WORK, *sorted(GPU.glob("vulkan*.[ch]")))
-OPENCL = tuple(sorted(GPU.glob("opencl*.[ch]")))
+KEPT = (GPU / "kept.h", GPU / "kept.c")
+UNPACK = (GPU / "unpack.h", GPU / "unpack.c")
+VULKAN = (*WORK, *KEPT, *UNPACK, *sorted(GPU.glob("vulkan*.[ch]")))
+OPENCL = (*WORK, *KEPT, *sorted(GPU.glob("opencl*.[ch]")))
 DRIVERS = {"vulkan": VULKAN, "opencl": OPENCL}
 """The drivers for GPUs of native machines, by their names."""
 BATCHING = _ROOT / "batching"
@@ -69,7 +72,8 @@ WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 ANDROID_INCLUDE = _ROOT / "android" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
-ANDROID_JNI = _ROOT / "android" / "jni.c"
+ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
+ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
 JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(
@@ -84,5 +88,5 @@ def further_sources(*, states: bool, instances: bool) -> tuple[Path, ...]:
 
 def gpu_sources(drivers: Iterable[str], *, instances: bool) -> tuple[Path, ...]:
     """The sources of drivers, by their names, for programs with kernels for GPUs."""
-    own = [path for driver in drivers for path in DRIVERS[driver]]
+    own = dict.fromkeys(path for driver in drivers for path in DRIVERS[driver])
     return (DRIVER_HEADER, DRIVER, INCLUDE / "gpu.h", *own, *(DEVICE if instances else ()))

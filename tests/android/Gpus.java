@@ -42,7 +42,7 @@ public final class Gpus {
                         }
                         print(model.device().name + "|" + model.device().reason);
                     } catch (DeviceException error) {
-                        print(error.getMessage());
+                        print("DeviceException: " + error.getMessage());
                     }
                 }
                 break;

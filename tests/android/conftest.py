@@ -96,7 +96,7 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
     subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), str(source)], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:
-        options = ["-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library.parent}"]
+        options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC", f"-Djava.library.path={library.parent}"]
         call = ["java", *options, "-cp", path, test, case, str(place / "assets"), str(place), *map(str, arguments)]
         result = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
@@ -104,3 +104,8 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
         return result.stdout.splitlines()
 
     return run
+
+
+def marked(run: Run) -> Run:
+    """The same for a program that marks its lines, because drivers print others."""
+    return lambda *words: [line[2:] for line in run(*words) if line.startswith("> ")]

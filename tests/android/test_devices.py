@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import ctypes
+import ctypes.util
 import platform
+import re
+import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -13,11 +18,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.engines.native.adapters import adapters
 from deploykit.errors import DeviceError, UsageError
 from deploykit.targets.android import AndroidTarget
-from tests.android.conftest import DIMS, Run, aar_of, needs_java, on_desktop
+from tests.android.conftest import DIMS, Run, aar_of, marked, needs_java, on_desktop
 from tests.android.test_java import values
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
@@ -79,8 +85,7 @@ def on_java(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) ->
     """An AAR with kernels for all devices, and what runs it on a JVM."""
     package = tmp_path_factory.mktemp("android") / "lookup"
     deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, package, devices=tuple(CODE))
-    run = on_desktop(package, "Gpus", tmp_path_factory.mktemp("gpus"))
-    return package, lambda *words: [line[2:] for line in run(*words) if line.startswith("> ")]
+    return package, marked(on_desktop(package, "Gpus", tmp_path_factory.mktemp("gpus")))
 
 
 @needs_java
@@ -92,21 +97,59 @@ def test_what_an_aar_holds_for_gpus(on_java: tuple[Path, Run]) -> None:
     assert '<uses-native-library android:name="libOpenCL.so" android:required="false" />' in manifest
 
 
+def right(model: onnx.ModelProto, lines: list[str]) -> None:
+    """Check the results of a model in `lines`, for each size two outputs."""
+    assert len(lines) == 6
+    partly(model, lines)
+
+
+def partly(model: onnx.ModelProto, lines: list[str]) -> None:
+    """Check the results that there are."""
+    reference = ReferenceEvaluator(model)
+    for index, (b, n) in enumerate(((3, 7), (8, 64), (1, 1))):
+        for line, want in zip(lines[2 * index :], reference.run(None, values(b, n)), strict=False):
+            np.testing.assert_allclose(ast.literal_eval(line), want.ravel(), rtol=1e-4, atol=1e-6)
+
+
 @needs_java
 @needs_gpus
-@pytest.mark.parametrize(("device", "found"), [*((name, name) for name in (*CODE, "cpu")), ("auto", "vulkan")])
+@pytest.mark.parametrize("device", [*CODE, "cpu", "vulkan:1"])
 def test_java_runs_on_all_devices(
-    on_java: tuple[Path, Run], model: onnx.ModelProto, device: str, found: str, tmp_path: Path
+    on_java: tuple[Path, Run], model: onnx.ModelProto, device: str, tmp_path: Path
 ) -> None:
     lines = on_java[1]("run", tmp_path, device)
-    assert lines[6::7] == [f"{found}|"] * 3
-    reference = ReferenceEvaluator(model)
+    assert lines[6::7] == [f"{device}|"] * 3
     for start in (0, 7, 14):
-        for index, (b, n) in enumerate(((3, 7), (8, 64), (1, 1))):
-            for line, want in zip(lines[start + 2 * index :], reference.run(None, values(b, n)), strict=False):
-                np.testing.assert_allclose(ast.literal_eval(line), want.ravel(), rtol=1e-4, atol=1e-6)
-    kept = [f"lookup-{found}.kernels"] if found in CODE else []
-    assert [path.name for path in tmp_path.glob("*.kernels")] == kept
+        right(model, lines[start : start + 6])
+    driver = device.partition(":")[0]
+    assert [path.name for path in tmp_path.glob("*.kernels")] == (
+        [f"lookup-{driver}.kernels"] if driver in CODE else []
+    )
+
+
+@needs_java
+@needs_gpus
+def test_java_measures_the_devices(on_java: tuple[Path, Run], model: onnx.ModelProto, tmp_path: Path) -> None:
+    lines = on_java[1]("run", tmp_path, "auto")
+    for start in (0, 7, 14):
+        right(model, lines[start : start + 6])
+    found, reason = lines[6].split("|")
+    assert lines[6::7] == [lines[6]] * 3, "later models do not measure again"
+    times = {name: float(ms) for name, ms in re.findall(r"(\w+) ([0-9.]+) ms", reason)}
+    assert list(times) == ["cpu", *CODE]
+    assert times[found] == min(times.values())
+    assert reason.startswith(f"{found}: ")
+    assert on_java[1]("run", tmp_path, "auto")[6] == lines[6], "nor does another process"
+    other = next(name for name in times if name != found)
+    kept = tmp_path / "lookup-auto.txt"
+    key, _, _ = kept.read_text().splitlines()
+    kept.write_text(f"{key}\n{other}\nremembered\n")
+    lines = on_java[1]("run", tmp_path, "auto")
+    assert lines[6::7] == [f"{other}|remembered"] * 3
+    right(model, lines[:6])
+    kept.write_text(f"{key}, another driver\n{other}\nremembered\n")
+    assert "remembered" not in on_java[1]("run", tmp_path, "auto")[6]
+    assert kept.read_text().startswith(f"{key}\n")
 
 
 @needs_java
@@ -114,9 +157,12 @@ def test_java_falls_back_to_the_cpu(on_java: tuple[Path, Run], tmp_path: Path, m
     for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES", "OCL_ICD_VENDORS"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     *_, last = on_java[1]("run", tmp_path, "auto")
-    assert last.startswith("cpu|vulkan: there is no ")
-    assert "; opencl: there is no " in last
-    assert on_java[1]("run", tmp_path, "opencl")[0].startswith("opencl: there is no ")
+    assert re.fullmatch(r"cpu\|cpu: cpu [0-9.]+ ms, vulkan fails \(.*no .*\), opencl fails \(.*no .*\)", last)
+    key = (tmp_path / "lookup-auto.txt").read_text().splitlines()[0]
+    (tmp_path / "lookup-auto.txt").write_text(f"{key}\nvulkan\nremembered\n")
+    *_, last = on_java[1]("run", tmp_path, "auto")
+    assert last.startswith("cpu|cpu: cpu "), "a remembered device that is gone is not chosen"
+    assert on_java[1]("run", tmp_path, "opencl")[0].startswith("DeviceException: opencl: there is no ")
     assert on_java[1]("devices", tmp_path) == ["cpu"]
 
 
@@ -124,5 +170,101 @@ def test_java_falls_back_to_the_cpu(on_java: tuple[Path, Run], tmp_path: Path, m
 @needs_gpus
 def test_java_lists_devices(on_java: tuple[Path, Run], tmp_path: Path) -> None:
     assert {"cpu", "vulkan:1", "opencl:1"} <= set(on_java[1]("devices", tmp_path))
-    assert on_java[1]("run", tmp_path, "vulkan:99")[0].startswith("vulkan: there is no adapter 99")
-    assert on_java[1]("run", tmp_path, "metal")[0].startswith("there is no device 'metal': there are [cpu (CPU, ")
+    assert on_java[1]("run", tmp_path, "vulkan:99")[0].startswith("DeviceException: vulkan: there is no adapter 99")
+    assert on_java[1]("run", tmp_path, "metal")[0].startswith(
+        "DeviceException: there is no device 'metal': there are [cpu (CPU, "
+    )
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a Vulkan library that fails as FAILING says."""
+    real = ctypes.util.find_library("vulkan")
+    if not adapters("vulkan") or real is None or not shutil.which("gcc"):
+        pytest.skip("needs a device with Vulkan, and gcc")
+    loaded = ctypes.CDLL(real)
+    assert loaded
+    mapped = re.search(r"\S*/libvulkan\.so\S*", Path("/proc/self/maps").read_text())
+    assert mapped is not None
+    folder = tmp_path_factory.mktemp("failing")
+    source = Path(__file__).parents[1] / "driver" / "failing_vulkan.c"
+    # It stays loaded: otherwise the system's library, which it has loaded, would be found next time.
+    options = [
+        "-shared",
+        "-fPIC",
+        "-std=c99",
+        "-Wl,-soname,libvulkan.so.1,-z,nodelete",
+        f'-DREAL="{mapped.group()}"',
+        f"-I{runtime.GPU}",
+    ]
+    subprocess.run(["gcc", *options, str(source), "-o", str(folder / "libvulkan.so.1"), "-ldl"], check=True)
+    return folder
+
+
+LOST, NO_DEVICE_MEMORY = -4, -2
+
+FAULTS = [("QueueSubmit", LOST), ("WaitForFences", LOST), ("AllocateMemory", NO_DEVICE_MEMORY)]
+
+
+@needs_java
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "result"), FAULTS)
+def test_java_survives_faults_of_a_device(
+    on_java: tuple[Path, Run],
+    model: onnx.ModelProto,
+    failing: Path,
+    function: str,
+    result: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The n-th call fails, for each n from the first call on to one behind the first model's last."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(failing))
+    in_runs = 0
+    for n in range(1, 30):
+        monkeypatch.setenv("FAILING", f"{function} {n} {result}")
+        lines = on_java[1]("run", tmp_path, "vulkan")
+        count = next((at for at, line in enumerate(lines) if not line.startswith("[")), 0)
+        if lines[count].startswith("vulkan|") and count == 6:
+            break
+        assert lines[count].startswith("DeviceException: "), lines[count]
+        if result == LOST:
+            assert "lost" in lines[count]
+        in_runs += count > 0
+        partly(model, lines[:count])
+        later = lines[count + 1 :]
+        assert later[6::7] == ["vulkan|"] * 2, "the process goes on, and another model runs on the device"
+        right(model, later[:6])
+    else:
+        pytest.fail("the model never runs")
+    assert in_runs > 0, "no run has failed"
+
+
+@needs_java
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "result"), FAULTS)
+def test_java_leaves_a_device_that_fails(
+    on_java: tuple[Path, Run],
+    model: onnx.ModelProto,
+    failing: Path,
+    function: str,
+    result: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With `auto` each run has the right result, whichever call fails."""
+    on_java[1]("run", tmp_path, "auto")
+    kept = tmp_path / "lookup-auto.txt"
+    key = kept.read_text().splitlines()[0]
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(failing))
+    reasons = []
+    for n in range(1, 30):
+        kept.write_text(f"{key}\nvulkan\nremembered\n")
+        monkeypatch.setenv("FAILING", f"{function} {n} {result}")
+        lines = on_java[1]("run", tmp_path, "auto")
+        for start in (0, 7, 14):
+            right(model, lines[start : start + 6])
+        reasons.append(lines[6])
+        if lines[6::7] == ["vulkan|remembered"] * 3:
+            break
+    assert any(re.match(r"cpu\|vulkan: (?!remembered)", reason) for reason in reasons), reasons

@@ -10,6 +10,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,7 +30,6 @@ from deploykit.targets.android.java import model_view
 from deploykit.targets.android.linking import LIBRARIES
 from tests.android.conftest import DIMS, aar_of, needs_java
 from tests.android.test_java import values
-from tests.frontends.running_mean import running_mean, weights
 
 OBJDUMP = {"arm64-v8a": "aarch64-linux-gnu-objdump", "armeabi-v7a": "arm-linux-gnueabi-objdump", "x86_64": "objdump"}
 MACHINES = {"arm64-v8a": "aarch64", "armeabi-v7a": "arm", "x86_64": "x86_64"}
@@ -143,7 +143,14 @@ def test_what_an_aar_holds(package: Path) -> None:
         assert manifest.get("package") == "org.deploykit.lookup"
         assert "24" in str(manifest.find("uses-sdk").attrib)  # type: ignore[union-attr]
         assert set(infos) == {
-            *("AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt", "assets/lookup/weights.bin"),
+            *(
+                "AndroidManifest.xml",
+                "R.txt",
+                "classes.jar",
+                "proguard.txt",
+                "assets/lookup/weights.bin",
+                "assets/lookup/steps.txt",
+            ),
             *(f"jni/{abi}/liblookup.so" for abi in ABIS),
         }
         assert infos["assets/lookup/weights.bin"].compress_type == zipfile.ZIP_STORED
@@ -206,12 +213,6 @@ def test_other_targets_have_no_formats(model: onnx.ModelProto, tmp_path: Path) -
         deploykit.build(model, "host", DIMS, tmp_path / "dist", cpu="armv7-a")
 
 
-def test_a_model_with_states_needs_libraries(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"do not call a model .* yet: build libraries with --format so"):
-        deploykit.build(running_mean(weights()), AndroidTarget(["x86_64"]), output=tmp_path / "dist")
-    deploykit.build(running_mean(weights()), AndroidTarget(["x86_64"]), output=tmp_path / "dist", format="so")
-
-
 def test_an_artifact_cannot_choose(libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="it was built for cpu"):
         deploykit.open(libraries, device="gpu")
@@ -247,21 +248,29 @@ def test_only_elf_files_are_adapted() -> None:
 def test_names_in_java() -> None:
     axes = [{"dim": 0, "extent": 0}, {"dim": "DK_AXIS_FIXED", "extent": 3}]
     formula = [{"dim": "DK_AXIS_FORMULA", "extent": 0}]
-    view = {
-        "package": "a.b",
-        "prefix": "tensor",
-        "file_bytes": 0,
+    function: dict[str, Any] = {
+        "function": None,
+        "states": None,
         "dims": [{"name": "new", "minimum": 1, "maximum": -1, "capacity": False}],
         "inputs": [{"name": "x.1", "type": "float16[new, 3]", "axes": axes}],
         "outputs": [{"name": "x.1", "type": "bool[new]", "axes": axes}, {"name": "x-1", "type": "int8", "axes": []}],
     }
-    found = model_view(view)
-    assert found["class"] == "TensorModel"
+    view: dict[str, Any] = {
+        "package": "a.b",
+        "prefix": "tensor",
+        "file_bytes": 0,
+        "on_gpu": None,
+        "stateful": None,
+        "dynamic": None,
+    }
+    view["functions"] = [function]
+    assert model_view(view)["class"] == "TensorModel"
+    (found,) = model_view(view)["functions"]
     assert found["arrays"] == ["@NonNull short[] x_1", "long new_"]
     assert found["made"] == ["Tensor.of(x_1, new_, 3)"]
     assert [port["word"] for port in found["outputs"]] == ["x_1", "x_12"]
-    view["inputs"] = [{"name": "x", "type": "float32[2*new]", "axes": formula}]
-    assert model_view(view)["arrays"] == []
+    function["inputs"] = [{"name": "x", "type": "float32[2*new]", "axes": formula}]
+    assert model_view(view)["functions"][0]["arrays"] == []
 
 
 def test_places_in_the_tables_of_java(tmp_path: Path) -> None:
@@ -283,7 +292,7 @@ def test_places_in_the_tables_of_java(tmp_path: Path) -> None:
         230: "GetDirectBufferAddress",
         231: "GetDirectBufferCapacity",
     }
-    own = runtime.ANDROID_JNI.with_name("jni.h").read_text()
+    own = runtime.ANDROID_JNI_GPU.with_name("jni.h").read_text()
     assert {int(number) for number in re.findall(r"\(\*env\)\[(\d+)\]", own)} == set(names)
     checks = "".join(
         f'_Static_assert(offsetof(struct JNINativeInterface_, {name}) == {number} * sizeof(void*), "{name}");\n'

@@ -152,9 +152,51 @@ static int32_t chain_holds(void) {
     return 1;
 }
 
+/* A buffer that is kept between runs is used as any other. */
+static dk_status kept_ask(dk_driver* driver) {
+    const dk_slice first = at(KEPT, 0, 400), second = at(KEPT, 1024, 800), target = at(SECOND, 256, 400);
+    const dk_slice end = at(KEPT, 1024, 400);
+    fill(100, 3);
+    dk_status status = driver->upload(driver, &first, data);
+    status = status != DK_OK ? status : add(driver, first, target, 5, 100);
+    status = status != DK_OK ? status : add(driver, target, end, 7, 100);
+    status = status != DK_OK ? status : driver->copy(driver, &second, 400, &first);
+    return status != DK_OK ? status : driver->download(driver, result, &second);
+}
+
+static int32_t kept_holds(void) {
+    for (int32_t i = 0; i < 100; ++i) {
+        if (result[i] != data[i] + 12 || result[100 + i] != data[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The parts of a tensor are windows of one buffer, which a dispatch binds side by side. */
+static dk_status windows_ask(dk_driver* driver) {
+    const dk_slice all = at(FIRST, 0, 2048);
+    fill(512, 1);
+    dk_status status = driver->upload(driver, &all, data);
+    for (int32_t i = 1; i < 4 && status == DK_OK; ++i) {
+        status = add(driver, at(FIRST, 512 * (i - 1), 512), at(FIRST, 512 * i, 512), 1000, 128);
+    }
+    return status != DK_OK ? status : driver->download(driver, result, &all);
+}
+
+static int32_t windows_hold(void) {
+    for (int32_t i = 0; i < 512; ++i) {
+        if (result[i] != i % 128 + i / 128 * 1000) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 const driver_case driver_cases[] = {
-    {"bytes", bytes_ask, bytes_hold},    {"order", order_ask, order_holds},      {"apart", apart_ask, apart_holds},
-    {"copies", copies_ask, copies_hold}, {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
+    {"kept", kept_ask, kept_holds},         {"windows", windows_ask, windows_hold}, {"bytes", bytes_ask, bytes_hold},
+    {"order", order_ask, order_holds},      {"apart", apart_ask, apart_holds},      {"copies", copies_ask, copies_hold},
+    {"large grid", large_ask, large_holds}, {"chain", chain_ask, chain_holds},
 };
 
 const int32_t driver_case_count = (int32_t)(sizeof driver_cases / sizeof *driver_cases);

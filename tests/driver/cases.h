@@ -1,6 +1,6 @@
 /* What every driver of the device interface must do. The host of the cases has the kernel ADD, `to[i] = from[i] + by`
    of int32_t with operands (from, to) and the scalar (by), and buffers of BUFFER_BYTES with the numbers FIRST and
-   SECOND. */
+   SECOND; a third, KEPT, is the first that the driver keeps between runs. */
 #ifndef DRIVER_CASES_H
 #define DRIVER_CASES_H
 
@@ -11,6 +11,7 @@
 #define ADD 0
 #define FIRST DK_BUFFER_PORTS
 #define SECOND (DK_BUFFER_PORTS + 1)
+#define KEPT DK_BUFFER_KEPT
 #define COUNT (65535 * 64 + 100) /* more than one axis of a grid allows */
 #define BUFFER_BYTES (4 * COUNT + 4096)
 

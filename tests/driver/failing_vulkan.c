@@ -1,12 +1,21 @@
 /* A Vulkan library for tests that forwards to the system's one. Calls of some functions are counted, and can be made to
-   fail; what an adapter says of itself can be made worse. */
+   fail; what an adapter says of itself can be made worse.
+
+   Where no test can call it, because another program loads it in the place of the system's library, which is REAL then,
+   the environment variable FAILING has a function, n, and the result of its n-th call: `QueueSubmit 2 -4`. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "vulkan_functions.h"
+
+#ifndef REAL
+#define REAL "libvulkan.so.1"
+#endif
 
 #define WATCHED(X) X(AllocateMemory) X(BeginCommandBuffer) X(QueueSubmit) X(WaitForFences) X(CreateComputePipelines)
 
@@ -45,6 +54,15 @@ __attribute__((visibility("default"))) int32_t failing_calls(const char* name) {
 __attribute__((visibility("default"))) void failing_call(const char* name, int32_t n, VkResult result) {
     failing[number_of(name)] = n;
     results[number_of(name)] = result;
+}
+
+__attribute__((constructor)) static void read_environment(void) {
+    const char* wanted = getenv("FAILING");
+    char name[64] = "vk";
+    int32_t n, result;
+    if (wanted != NULL && sscanf(wanted, "%60s %d %d", name + 2, &n, &result) == 3) {
+        failing_call(name, n, (VkResult)result);
+    }
 }
 
 /* The result that a call must return; VK_SUCCESS: it is made. */
@@ -144,7 +162,7 @@ static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char* name) {
 __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char* name) {
     PFN_vkVoidFunction found;
     if (real_instance == NULL) {
-        void* symbol = dlsym(dlopen("libvulkan.so.1", RTLD_NOW), "vkGetInstanceProcAddr");
+        void* symbol = dlsym(dlopen(REAL, RTLD_NOW), "vkGetInstanceProcAddr");
         memcpy(&real_instance, &symbol, sizeof symbol);
     }
     found = real_instance(instance, name);

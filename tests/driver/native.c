@@ -1,5 +1,6 @@
 /* Runs a test with a driver: native DRIVER TEST [ARGUMENT]. The last line it prints is "ok" or "wrong". */
 #include "native.h"
+#include "work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static const dk_gpu_kernel kernels[] = {
 static const int64_t starts[] = {0, 1024, -2048, 3072};
 
 const dk_gpu_program native_program = {
-    kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, 0, WEIGHTS_BYTES, CODE_BYTES, 42,
+    kernels, KERNELS, WORKGROUP, GROUPS, 4, starts, 0, WEIGHTS_BYTES, CODE_BYTES, 0, 0,
 };
 
 #ifdef NATIVE_OPENCL
@@ -76,6 +77,7 @@ const dk_gpu_program native_program = {
 dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
     dk_gpu_program program = native_program;
     program.code_bytes = (int64_t)strlen(opencl_code);
+    program.code_hash = dk_hash(0, opencl_code, strlen(opencl_code));
     error[0] = '\0';
     return driver->open(&program, opencl_code, options, error, 256);
 }
@@ -84,6 +86,7 @@ dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
 
 dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
     unsigned char* code = (unsigned char*)malloc((size_t)CODE_BYTES);
+    dk_gpu_program program = native_program;
     dk_gpu* gpu = NULL;
     error[0] = '\0';
     if (code == NULL) {
@@ -94,7 +97,8 @@ dk_gpu* try_open(const dk_gpu_options* options, char error[256]) {
     memcpy(code + AT_WORKGROUPS, sum_workgroups_code, sizeof sum_workgroups_code);
     memcpy(code + AT_F16, twice_f16_code, sizeof twice_f16_code);
     memcpy(code + AT_TWICE, twice_code, sizeof twice_code);
-    gpu = driver->open(&native_program, code, options, error, 256);
+    program.code_hash = dk_hash(0, code, (size_t)CODE_BYTES);
+    gpu = driver->open(&program, code, options, error, 256);
     free(code);
     return gpu;
 }
@@ -157,6 +161,8 @@ static int32_t run_cases(void) {
     dk_driver* calls = &gpu->driver;
     EXPECT(calls->provide(calls, FIRST, BUFFER_BYTES) == DK_OK);
     EXPECT(calls->provide(calls, SECOND, BUFFER_BYTES) == DK_OK);
+    int32_t kept;
+    EXPECT(gpu->keep(gpu, BUFFER_BYTES, &kept) == DK_OK && kept == KEPT);
     for (int32_t turn = 0; turn < 2; ++turn) {
         for (int32_t i = 0; i < driver_case_count; ++i) {
             const driver_case* one = &driver_cases[i];

@@ -41,6 +41,12 @@ dk_status add(dk_gpu* gpu, dk_slice from, dk_slice to, int32_t by, int32_t count
 /* A run that provides buffers for `count` elements and adds one to each. Returns whether the result is right. */
 int32_t small_run(dk_gpu* gpu, int32_t count);
 
+/* Runs on values that stay on the device, and tests of them: native_kept.c. */
+dk_status counted_up(dk_gpu* gpu, int32_t* buffer, int32_t count);
+dk_status handed_on(dk_gpu* gpu, int32_t from, int32_t* to, int32_t by, int32_t count);
+int32_t kept_values(void);
+int32_t kept_loop(void);
+
 /* Whether the last error has these words. */
 int32_t says(const dk_gpu* gpu, const char* words);
 

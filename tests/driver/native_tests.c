@@ -305,7 +305,9 @@ static int32_t no_memory(void) {
         if (gpu != NULL) {
             ++opened;
             gpu->profile(gpu, 1);
+            int32_t one, two;
             done = small_run(gpu, 100) && small_run(gpu, 1000) && opened > 1 && n > 20;
+            done = counted_up(gpu, &one, 10) == DK_OK && handed_on(gpu, one, &two, 1, 10) == DK_OK && done;
             counted_fail(0);
             EXPECT(small_run(gpu, 100));
             gpu->close(gpu);
@@ -377,5 +379,7 @@ const native_test native_tests[] = {
     {"no memory", no_memory},
     {"profiles", profiles},
     {"refusals", refusals},
+    {"kept values", kept_values},
+    {"kept loop", kept_loop},
     {NULL, NULL},
 };

@@ -153,6 +153,7 @@ static int32_t replays(void) {
     const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
     const failing library = load_failing();
     dk_gpu* gpu = open_gpu(&options);
+    int32_t current, next;
     EXPECT(small_run(gpu, 1000));
     library.calls("vkBeginCommandBuffer");
     library.calls("vkQueueSubmit");
@@ -165,6 +166,15 @@ static int32_t replays(void) {
     EXPECT(small_run(gpu, 100) && library.calls("vkBeginCommandBuffer") == 1);
     EXPECT(gpu->driver.provide(&gpu->driver, FIRST, 8192) == DK_OK);
     EXPECT(small_run(gpu, 100) && library.calls("vkBeginCommandBuffer") == 1);
+    /* A loop that hands on its result alternates between two buffers. */
+    EXPECT(counted_up(gpu, &current, 100) == DK_OK && library.calls("vkBeginCommandBuffer") == 1);
+    for (int32_t i = 0; i < 50; ++i) {
+        EXPECT(handed_on(gpu, current, &next, 1, 100) == DK_OK);
+        gpu->discard(gpu, current);
+        current = next;
+    }
+    EXPECT(library.calls("vkBeginCommandBuffer") == 2 && small_run(gpu, 100));
+    EXPECT(library.calls("vkBeginCommandBuffer") == 0);
     gpu->profile(gpu, 1);
     EXPECT(small_run(gpu, 100) && small_run(gpu, 100) && library.calls("vkBeginCommandBuffer") == 2);
     gpu->profile(gpu, 0);

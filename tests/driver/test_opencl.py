@@ -37,6 +37,7 @@ TESTS = (
     "no memory",
     "profiles",
     "refusals",
+    "kept values",
     "overlap",
 )
 LOST = "open the model again"
@@ -46,7 +47,8 @@ SHORT = "the GPU has not enough memory"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("opencl")
-    tests = [HERE / f"{name}.c" for name in ("native", "native_tests", "native_opencl", "cases", "counted")]
+    names = ("native", "native_tests", "native_kept", "native_opencl", "cases", "counted")
+    tests = [HERE / f"{name}.c" for name in names]
     for name, options in (("plain", ()), ("native", SANITIZERS)):
         objects = []
         for source in SOURCES:
@@ -80,9 +82,10 @@ def test_the_driver(built: Path, name: str) -> None:
     Found(built, name)
 
 
-def test_ten_thousand_runs_take_no_more_memory(built: Path) -> None:
+@pytest.mark.parametrize("test", ["changing sizes", "kept loop"])
+def test_ten_thousand_runs_take_no_more_memory(built: Path, test: str) -> None:
     """Sanitizers keep memory that is free."""
-    Found(built, "changing sizes", program="plain")
+    Found(built, test, program="plain")
 
 
 def test_kernels_that_cannot_be_compiled(built: Path) -> None:

@@ -43,6 +43,7 @@ TESTS = (
     "no memory",
     "profiles",
     "refusals",
+    "kept values",
     "hazards",
 )
 FAILING = ("device memory", "lost device", "lost at opening", "unusable", "no clock", "replays")
@@ -61,7 +62,8 @@ class Programs:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp("vulkan")
     includes = (f"-I{runtime.INCLUDE}", f"-I{runtime.VULKAN[0].parent}")
-    tests = [HERE / f"{name}.c" for name in ("native", "native_tests", "native_vulkan", "cases", "counted")]
+    names = ("native", "native_tests", "native_kept", "native_vulkan", "cases", "counted")
+    tests = [HERE / f"{name}.c" for name in names]
     for name, options in (("plain", ("-O1",)), ("sanitized", ("-O1", *SANITIZERS))):
         objects = []
         for source in (path for path in runtime.VULKAN if path.suffix == ".c"):
@@ -119,8 +121,9 @@ def test_failures_are_reported(programs: Programs, device: dict[str, str], test:
     run(programs.sanitized, test, programs.failing, environment=device)
 
 
-def test_many_runs_take_no_more_memory(programs: Programs, device: dict[str, str]) -> None:
-    run(programs.plain, "changing sizes", environment=device, validated=False)
+@pytest.mark.parametrize("test", ["changing sizes", "kept loop"])
+def test_many_runs_take_no_more_memory(programs: Programs, device: dict[str, str], test: str) -> None:
+    run(programs.plain, test, environment=device, validated=False)
 
 
 def test_the_file_of_compiled_kernels(programs: Programs, device: dict[str, str], tmp_path: Path) -> None:

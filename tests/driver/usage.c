@@ -37,7 +37,7 @@ static dk_status wait(dk_driver* self) {
 
 int main(void) {
     static float x[8], y[8];
-    dk_driver driver = {1 << 20, NULL, dispatch, copy, upload, download, wait, NULL, NULL};
+    dk_driver driver = {1 << 20, NULL, dispatch, copy, upload, download, wait, NULL, NULL, NULL, 0, 0};
     dk_tensor inputs[] = {{x, sizeof x, DK_FLOAT32, 1, {8}}};
     dk_tensor outputs[] = {{y, sizeof y, DK_FLOAT32, 1, {0}}};
     model_model model;

@@ -1,6 +1,7 @@
 """The number of instructions that kernels execute, which detects a slowdown without a clock.
 
-Each model is built for the CPU of each counter (`counters`) and runs once; the instructions of `<model>_run` are
+Each model is built for the CPU of each counter (`bench.instructions`) and runs once; the instructions of `<model>_run`
+are
 counted. `counts.json` has the expected counts by CPU. A count that is higher by more than `TOLERANCE` fails. One that
 is lower by more gives a warning. `pytest --update-golden` stores the new counts.
 """
@@ -19,10 +20,10 @@ from numpy.typing import DTypeLike
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from bench.instructions.counters import COUNTERS, Tool
 from deploykit.artifact.manifest import read_manifest
 from deploykit.engines.native.process import Process
 from deploykit.targets.base import find_target
-from tests.instructions.counters import COUNTERS, Counter
 from tests.seeded import seeded
 
 COUNTS = Path(__file__).with_name("counts.json")
@@ -122,7 +123,7 @@ def arrays_of(case: Case) -> dict[str, np.ndarray]:
     return {key: random.standard_normal(shape).astype(np.float32) for key, shape in case.inputs.items()}
 
 
-def count(name: str, case: Case, counter: Counter, folder: Path, *, fast_math: bool = False) -> int:
+def count(name: str, case: Case, counter: Tool, folder: Path, *, fast_math: bool = False) -> int:
     """The number of instructions of one run. Its results are checked."""
     model, arrays = model_of(name, case), arrays_of(case)
     deploykit.build(model, cpu=counter.cpu, fast_math=fast_math, output=folder / "dist")
@@ -137,8 +138,8 @@ def count(name: str, case: Case, counter: Counter, folder: Path, *, fast_math: b
 
 
 @pytest.fixture(params=COUNTERS, ids=lambda counter: counter.cpu)
-def counter(request: pytest.FixtureRequest) -> Counter:
-    chosen: Counter = request.param
+def counter(request: pytest.FixtureRequest) -> Tool:
+    chosen: Tool = request.param
     missing = chosen.missing()
     if missing is not None:
         pytest.skip(missing)
@@ -146,7 +147,7 @@ def counter(request: pytest.FixtureRequest) -> Counter:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_count(name: str, counter: Counter, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_count(name: str, counter: Tool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     found = count(name, CASES[name], counter, tmp_path)
     known = json.loads(COUNTS.read_text())
     if request.config.getoption("--update-golden"):
@@ -167,7 +168,7 @@ def test_every_count_has_a_case() -> None:
     assert all(set(own) == set(CASES) for own in counts.values())
 
 
-def test_fast_math_takes_fewer_instructions(counter: Counter, tmp_path: Path) -> None:
+def test_fast_math_takes_fewer_instructions(counter: Tool, tmp_path: Path) -> None:
     counts = []
     for fast_math in (False, True):
         folder = tmp_path / str(fast_math)

@@ -137,6 +137,20 @@ def test_a_profile_has_the_times_of_the_device(built: Path, device: str) -> None
     assert any("matmul" in name for name in worked)
 
 
+@pytest.mark.parametrize("device", CODE)
+@pytest.mark.parametrize("damage", ["a byte", "the end"])
+def test_damaged_code_is_refused(built: Path, device: str, damage: str, tmp_path: Path) -> None:
+    """Also where the code would still be valid, so that it would compute something else."""
+    manifest = deploykit.open(built).manifest
+    folder = shutil.copytree(built, tmp_path / "dist")
+    code = bytearray((folder / CODE[device]).read_bytes())
+    place = code.rindex(b"0.0") if device == "opencl" else len(code) // 2
+    code[place] ^= 1
+    (folder / CODE[device]).write_bytes(code if damage == "a byte" else code[:-1])
+    with pytest.raises(DeviceError, match="damaged, or of another build than the library"):
+        open_gpu(folder / f"lib{manifest.prefix}.so", folder, manifest, device, GpuOptions())
+
+
 def test_a_kernel_for_no_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     model = parse("(float[n] x) => (double[n] y, float[n] z) { d = Cast <to = 11> (x) y = Exp(d) z = Exp(x) }")
     artifact = deploykit.build(model, output=tmp_path / "d", devices=["vulkan"])

@@ -32,7 +32,7 @@ LAYERS = (
     ("engines",),
     ("targets",),
     ("pipeline", "ragged_ports", "instances"),
-    ("submissions",),
+    ("submissions", "device_array"),
     ("session",),
     ("checks",),
     ("building", "doctor", "inspection"),

@@ -129,13 +129,13 @@ def part(data: Any, number: int, what: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(start): data[name] for name in data.files if name.startswith(start)}
 
 
-def bounds(model: Path, rounds: Sequence[Arrays]) -> dict[str, tuple[int, int]]:
+def bounds(model: onnx.ModelProto | Path, rounds: Sequence[Arrays]) -> dict[str, tuple[int, int]]:
     """The smallest and largest size that each dim of the inputs has in the rounds.
 
     The inputs are loaded without the graph, because size formulas of some graphs take minutes without bounds."""
     import deploykit
 
-    interface = onnx.load(model, load_external_data=False)
+    interface = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
     weights = {tensor.name for tensor in interface.graph.initializer}
     inputs = [value for value in interface.graph.input if value.name not in weights]
     for values in (interface.graph.input, interface.graph.output):

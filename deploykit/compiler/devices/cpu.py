@@ -19,7 +19,11 @@ class Device:
     `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
     there is one. `exact`: the sums of a row are in the same order however many rows there are. `features` are those
     that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
-    instances of a ragged batch are computed: enough for the products, few enough for the caches.
+    instances of a ragged batch are computed: enough for the products, few enough for the caches. `by_element`: a
+    multiplication takes any element of a vector as the factor of all lanes, so that factors are loaded as vectors.
+    `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
+    that takes less than converting them. `narrowed` is the number of vectors of 32-bit numbers that
+    are best converted to 8 bits together.
     """
 
     name: str
@@ -36,6 +40,9 @@ class Device:
     exact: bool = False
     features: tuple[str, ...] = ()
     group_tokens: int = 512
+    by_element: bool = False
+    widening: str | None = None
+    narrowed: int = 1
 
     def lanes(self, dtype_bits: int) -> int:
         """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
@@ -90,6 +97,9 @@ ARM64 = Device(
     l2_bytes=512 << 10,
     scratch_bytes=256 << 10,
     parallel=True,
+    by_element=True,
+    widening="smull",
+    narrowed=2,
 )
 
 ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploykit.engines import no_stream
+from deploykit.engines import KeepingEngine, no_stream, on_host
 from deploykit.engines.native.gpu import cache_folder
 from deploykit.errors import DeploykitError
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.engines import Engine, StreamEngine
+    from deploykit.engines.native.held import Held
 
 AUTO = "auto"
 
@@ -58,6 +59,16 @@ class Auto:
             self._decided = True
             self._decide(lambda engine: engine.run(inputs, function))
         return results
+
+    def run_kept(
+        self, inputs: Sequence[np.ndarray | Held], keep: Collection[int], function: str | None = None
+    ) -> list[np.ndarray | Held]:
+        """The first run is on the CPU unless the choice is known, and what it keeps is in host memory."""
+        if not self._decided:
+            names = (port.name for port in self._manifest.function(function).inputs)
+            return list(self.run(on_host(names, inputs), function))
+        assert isinstance(self._engine, KeepingEngine)
+        return self._engine.run_kept(inputs, keep, function)
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
         return self._engine.arena_bytes(dims, function)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from deploykit.engines import StreamEngine, no_stream
+from deploykit.engines import StreamEngine, no_stream, on_host
+from deploykit.engines.native.on_gpu import OnGpu
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
+    from deploykit.engines.native.held import Held
 
 
 class FunctionEngine(Protocol):
@@ -64,6 +66,15 @@ class Functions:
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         return self._engines[function].run(inputs)
+
+    def run_kept(
+        self, inputs: Sequence[np.ndarray | Held], keep: Collection[int], function: str | None = None
+    ) -> list[np.ndarray | Held]:
+        engine = self._engines[function]
+        if isinstance(engine, OnGpu):
+            return engine.run_kept(inputs, keep)
+        names = (port.name for port in self._manifest.function(function).inputs)
+        return list(engine.run(on_host(names, inputs)))
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
         return self._engines[function].arena_bytes(dims)

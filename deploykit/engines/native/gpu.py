@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,7 @@ class CProgram(ctypes.Structure):
         ("weights_bytes", ctypes.c_int64),
         ("code_bytes", ctypes.c_int64),
         ("code_hash", ctypes.c_uint64),
+        ("packed_bytes", ctypes.c_int64),
     )
 
 
@@ -81,6 +84,9 @@ class CDriver(ctypes.Structure):
         ("binding_bytes", ctypes.c_int64),
         ("error", ctypes.c_char_p),
         *((name, ctypes.c_void_p) for name in ("dispatch", "copy", "upload", "download", "wait", "restart", "provide")),
+        ("kept", ctypes.c_void_p),
+        ("uploaded", ctypes.c_int64),
+        ("downloaded", ctypes.c_int64),
     )
 
 
@@ -92,6 +98,9 @@ class CGpu(ctypes.Structure):
         ("adapter", CAdapter),
         ("load", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("clear", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)),
+        ("keep", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)),
+        ("read", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)),
+        ("discard", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)),
         ("profile", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)),
         ("times", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)),
         ("close", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
@@ -130,6 +139,8 @@ class Gpu:
         """`handle` is the library of the model with `prefix`."""
         program = CProgram.in_dll(handle, f"{prefix}{ON_GPU}_{driver}")
         code = (folder / CODE[driver]).read_bytes()
+        if len(code) != (program.packed_bytes or program.code_bytes):
+            raise DeviceError(f"{driver}: {folder / CODE[driver]} is damaged, or of another build than the library")
         error = ctypes.create_string_buffer(_TEXT)
         given = COptions(
             library=options.library and os.fsencode(options.library),
@@ -147,6 +158,7 @@ class Gpu:
         self.address: int = ctypes.cast(found, ctypes.c_void_p).value or 0
         self.first_weight, self.weights_bytes = int(program.first_weight), int(program.weights_bytes)
         self._gpu: CGpu | None = found.contents
+        self._discarded: deque[int] = deque()
 
     @property
     def features(self) -> int:
@@ -160,6 +172,42 @@ class Gpu:
     def clear_states(self, size: int) -> None:
         """Make the states anew: `size` bytes of zeros. Raises `DeviceError`."""
         self._check(self._open.clear(self.address, _STATES, size))
+
+    def keep(self, size: int) -> int:
+        """A buffer for a value of `size` bytes that stays on the device; returns its number. Raises `DeviceError`."""
+        self._sweep()
+        number = ctypes.c_int32()
+        self._check(self._open.keep(self.address, size, ctypes.addressof(number)))
+        return number.value
+
+    def discard(self, number: int) -> None:
+        """Release a buffer before the next value is kept. Any thread may call this, at any time."""
+        self._discarded.append(number)
+
+    def _sweep(self) -> None:
+        while self._discarded:
+            self._open.discard(self.address, self._discarded.popleft())
+
+    def read(self, number: int, array: np.ndarray) -> None:
+        """Copy what a buffer keeps to an array. Raises `DeviceError`, and `UsageError` if the device is closed."""
+        if self._gpu is None:
+            raise UsageError("the session of a value on the device is closed: take its numpy() before")
+        self._check(self._gpu.read(self.address, number, array.nbytes, array.ctypes.data))
+
+    @contextmanager
+    def binding(self, kept: ctypes.Array[ctypes.c_int32]) -> Iterator[None]:
+        """Let runs find inputs and leave outputs in these buffers (`dk_driver.kept`)."""
+        self._open.driver.kept = ctypes.addressof(kept)
+        try:
+            yield
+        finally:
+            self._open.driver.kept = None
+
+    @property
+    def transferred(self) -> tuple[int, int]:
+        """The bytes of tensors that runs have sent to the device and back so far."""
+        driver = self._open.driver
+        return driver.uploaded, driver.downloaded
 
     @property
     def step(self) -> int:

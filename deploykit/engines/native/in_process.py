@@ -5,20 +5,20 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deploykit.artifact.manifest import Manifest
+from deploykit.artifact.manifest import Manifest, PortEntry
 from deploykit.dtypes import logical_dtype
 from deploykit.engines import failure
 from deploykit.engines.native import library as native
 from deploykit.errors import ArtifactError, DeploykitError, UsageError
 
-_MOST_RUNS = 64
+MOST_RUNS = 64
 """How often a run is repeated. A run that fails for lack of memory says which memory it needs, and is repeated."""
 
 _FIRST_GUESS = 4096
@@ -109,7 +109,7 @@ class InProcess:
         for tensor, array, code in zip(tensors, inputs, self._codes, strict=False):
             fill(tensor, array, code)
         dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
-        for _ in range(_MOST_RUNS):
+        for _ in range(MOST_RUNS):
             self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
             self._make_room(dims)
             outputs, memory, known = self._outputs(dims)
@@ -120,7 +120,10 @@ class InProcess:
                     self._keep(shapes, self._call(inputs, tensors, outputs, results))
                 return results
             self._provide(status)
-        raise UsageError(f"the model asks for more memory without end: {self._error()}")
+        raise self._endless()
+
+    def _endless(self) -> UsageError:
+        return UsageError(f"the model asks for more memory without end: {self._error()}")
 
     def _call(self, inputs: Sequence[np.ndarray], tensors: Any, outputs: Any, results: Sequence[np.ndarray]) -> _Call:
         """What a successful run leaves for later runs with the same shapes."""
@@ -207,8 +210,9 @@ class InProcess:
         self._arena, address = allocate((size,), _BYTE, "intermediate results")
         self._check(self._library.set_arena(ctypes.byref(self._model), address, self._arena.nbytes))
 
-    def _outputs(self, dims: Any) -> tuple[Any, list[np.ndarray], bool]:
-        """The output tensors, the arrays that hold their memory, and whether `dims` determine all their shapes."""
+    def _outputs(self, dims: Any, elsewhere: Collection[int] = ()) -> tuple[Any, list[np.ndarray], bool]:
+        """The output tensors, the arrays that hold their memory, and whether `dims` determine all their shapes. The
+        arrays of the outputs `elsewhere` are empty."""
         tensors = (native.CTensor * max(len(self._manifest.outputs), 1))()
         memory: list[np.ndarray] = []
         all_known = True
@@ -218,23 +222,28 @@ class InProcess:
             known = all(extent >= 0 for extent in tensor.shape[: tensor.rank])
             all_known = all_known and known
             size = tensor.bytes if known else self._room[index]
-            array, tensor.data = allocate((size,), _BYTE, f"output '{port.name}'")
+            array, tensor.data = allocate((0 if index in elsewhere else size,), _BYTE, f"output '{port.name}'")
             memory.append(array)
             tensor.bytes = size
         return tensors, memory, all_known
 
-    def _results(self, tensors: Any, memory: list[np.ndarray]) -> list[np.ndarray]:
-        results: list[np.ndarray] = []
-        for tensor, data, port in zip(tensors, memory, self._manifest.outputs, strict=False):
-            dtype = logical_dtype(port.dtype)
-            if tensor.dtype != dtype.code or tensor.rank != len(port.shape):
-                raise ArtifactError(f"output '{port.name}' is not what the manifest describes: build the model again")
-            storage = dtype.storage
-            shape = tuple(tensor.shape[: tensor.rank])
-            used = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
-            kept = data[:used] if used >= data.nbytes // 2 else data[:used].copy()
-            results.append(kept.view(storage).reshape(shape))
-        return results
+    def _results(self, tensors: Any, memory: Sequence[np.ndarray]) -> list[np.ndarray]:
+        ports = self._manifest.outputs
+        return [self._result(tensors[index], data, ports[index]) for index, data in enumerate(memory)]
+
+    def _result(self, tensor: native.CTensor, data: np.ndarray, port: PortEntry) -> np.ndarray:
+        """The array of an output whose memory is the bytes of `data`."""
+        storage, shape = self._described(tensor, port)
+        used = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
+        kept = data[:used] if used >= data.nbytes // 2 else data[:used].copy()
+        return kept.view(storage).reshape(shape)
+
+    def _described(self, tensor: native.CTensor, port: PortEntry) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """The dtype and the shape of an output. Raises `ArtifactError` if it does not fit its port."""
+        dtype = logical_dtype(port.dtype)
+        if tensor.dtype != dtype.code or tensor.rank != len(port.shape):
+            raise ArtifactError(f"output '{port.name}' is not what the manifest describes: build the model again")
+        return dtype.storage, tuple(tensor.shape[: tensor.rank])
 
     def _provide(self, status: int) -> None:
         """If the run lacked memory, note how much to give next time; else raise its error."""

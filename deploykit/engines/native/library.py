@@ -180,6 +180,14 @@ class Library:
         function.restype = result
         return function
 
+    def table(self, name: str, count: int) -> bytes:
+        """The first `count` bytes of the array of the model with this name behind the prefix. Raises `ArtifactError` if
+        there is none."""
+        try:
+            return bytes((ctypes.c_ubyte * count).in_dll(self._handle, f"{self._own}_{name}"))
+        except ValueError as error:
+            raise ArtifactError(f"the library is of another version ({error}): build the model again") from error
+
 
 class StreamCalls:
     """The functions of a dynamic model for instances that join while others run. The first argument is the model.

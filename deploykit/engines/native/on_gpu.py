@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from deploykit.artifact.devices import ON_GPU
 from deploykit.artifact.manifest import Manifest
+from deploykit.engines import foreign
 from deploykit.engines.native import library as native
 from deploykit.engines.native.gpu import Gpu, GpuOptions
-from deploykit.engines.native.in_process import InProcess, map_weights
-from deploykit.errors import ArtifactError
+from deploykit.engines.native.held import ON_DEVICE, Buffer, Held
+from deploykit.engines.native.in_process import MOST_RUNS, InProcess, fill, map_weights
+from deploykit.errors import ArtifactError, DeploykitError
 
 
 class OnGpu(InProcess):
@@ -25,6 +27,67 @@ class OnGpu(InProcess):
         self._gpu = gpu
         super().__init__(path, folder, _of_gpu(manifest), threads)
         self._model.driver = gpu.address
+        self._resident = self._library.table("resident", len(manifest.inputs) + len(manifest.outputs))
+
+    def run_kept(self, inputs: Sequence[np.ndarray | Held], keep: Collection[int]) -> list[np.ndarray | Held]:
+        """Run with inputs that stay on the device, and leave the outputs with the indices `keep` there. What the CPU
+        uses, too, is in its memory instead.
+
+        Raises what `run` raises, and `UsageError` for a value of another device."""
+        room, dims = list(self._room), list(self._model.dims)
+        try:
+            return self._kept([self._given(index, value) for index, value in enumerate(inputs)], keep)
+        except DeploykitError:
+            self._room, self._model.dims[:] = room, dims
+            raise
+
+    def _given(self, index: int, value: np.ndarray | Held) -> np.ndarray | Held:
+        """An input as the run takes it. One with a wrong dtype is left for the run to refuse."""
+        if isinstance(value, Held):
+            if value.gpu is not self._gpu:
+                raise foreign(self._manifest.inputs[index].name)
+            if not self._resident[index] and value.code == self._codes[index]:
+                return value.read()
+        return value
+
+    def _kept(self, given: Sequence[np.ndarray | Held], keep: Collection[int]) -> list[np.ndarray | Held]:
+        """Run, and repeat with more memory as long as the run asks for it."""
+        tensors = (native.CTensor * max(len(given), 1))()
+        places = (ctypes.c_int32 * max(len(self._resident), 1))()
+        stay = [index for index in keep if self._resident[len(given) + index]]
+        for index, value in enumerate(given):
+            if isinstance(value, Held):
+                value.describe(tensors[index])
+                places[index] = value.number
+            else:
+                fill(tensors[index], value, self._codes[index])
+        dims = (ctypes.c_int64 * max(len(self._manifest.dims), 1))()
+        for _ in range(MOST_RUNS):
+            self._check(self._library.bind(ctypes.byref(self._model), tensors, dims))
+            outputs, memory, _ = self._outputs(dims, stay)
+            buffers = {index: Buffer(self._gpu, outputs[index].bytes) for index in stay}
+            for index, buffer in buffers.items():
+                outputs[index].data = ON_DEVICE
+                places[len(given) + index] = buffer.number
+            with self._gpu.binding(places):
+                status = self._library.run(ctypes.byref(self._model), tensors, outputs)
+            if status == native.DK_OK:
+                return self._all_results(outputs, memory, buffers)
+            self._provide(status)
+        raise self._endless()
+
+    def _all_results(
+        self, tensors: Any, memory: Sequence[np.ndarray], buffers: Mapping[int, Buffer]
+    ) -> list[np.ndarray | Held]:
+        results: list[np.ndarray | Held] = []
+        for index, (port, data) in enumerate(zip(self._manifest.outputs, memory, strict=True)):
+            tensor = tensors[index]
+            if index in buffers:
+                dtype, shape = self._described(tensor, port)
+                results.append(Held(buffers[index], shape, dtype, tensor.dtype))
+            else:
+                results.append(self._result(tensor, data, port))
+        return results
 
     def _struct(self, size: int) -> type[ctypes.Structure]:
         states = self._manifest.states is not None

@@ -10,7 +10,7 @@ import os
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -34,6 +34,11 @@ class Build:
     link: tuple[str, ...] = ()
     launcher: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def started(build: Build, *options: str) -> Build:
+    """The build with further options of its launcher."""
+    return replace(build, launcher=(*build.launcher, *options))
 
 
 class Process:
@@ -61,9 +66,9 @@ class Process:
             raise failure(status, reply[8:].decode("utf-8", "replace"))
         outputs, at = [], 8
         if self._state is not None:
-            self._state[:], at = _output(reply, at, self._state.dtype)
+            self._state[:], at = read_array(reply, at, self._state.dtype)
         for port in self._manifest.outputs:
-            array, at = _output(reply, at, logical_dtype(port.dtype).storage)
+            array, at = read_array(reply, at, logical_dtype(port.dtype).storage)
             outputs.append(array)
         return outputs
 
@@ -113,7 +118,8 @@ def _request(array: np.ndarray) -> bytes:
     return struct.pack(f"<{array.ndim + 2}q", array.ndim, *array.shape, array.nbytes) + array.tobytes()
 
 
-def _output(reply: bytes, at: int, storage: np.dtype[np.generic]) -> tuple[np.ndarray, int]:
+def read_array(reply: bytes, at: int, storage: np.dtype[np.generic]) -> tuple[np.ndarray, int]:
+    """The array whose rank is at a place of a reply, and the place after it."""
     (rank,) = struct.unpack_from("<q", reply, at)
     shape = struct.unpack_from(f"<{rank}q", reply, at + 8)
     start = at + 8 * (rank + 2)

@@ -7,7 +7,7 @@ GPU times its steps itself.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from deploykit.artifact.manifest import Manifest
 from deploykit.artifact.plan import Plan, read_plan
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.engines.native.gpu import Gpu
+from deploykit.engines.native.held import Held
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.library import Library
 from deploykit.engines.native.on_gpu import OnGpu
@@ -85,9 +86,16 @@ class ProfiledOnGpu(OnGpu):
         gpu.profile(on=True)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._begin()
+        return super().run(inputs)
+
+    def run_kept(self, inputs: Sequence[np.ndarray | Held], keep: Collection[int]) -> list[np.ndarray | Held]:
+        self._begin()
+        return super().run_kept(inputs, keep)
+
+    def _begin(self) -> None:
         self._gpu.times()
         self._times.begin()
-        return super().run(inputs)
 
     def close(self) -> None:
         super().close()

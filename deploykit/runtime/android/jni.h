@@ -9,6 +9,7 @@
 #define JNI_ERROR (-1)
 
 typedef int8_t jbyte;
+typedef uint8_t jboolean;
 typedef int32_t jint;
 typedef int64_t jlong;
 typedef void* jobject;

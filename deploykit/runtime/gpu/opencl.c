@@ -299,6 +299,11 @@ static void close_gpu(dk_gpu* gpu) {
     for (int32_t i = 0; i < self->part_count; ++i) {
         dk_opencl_release(self, &self->parts[i].buffer);
     }
+    for (int32_t i = 0; i < self->keeper.count; ++i) {
+        if (self->keeper.kept[i].bytes != 0) {
+            dk_opencl_release(self, &self->kept[i]);
+        }
+    }
     dk_opencl_release(self, &self->nothing);
     release_kernels(self);
     if (self->queue != NULL) {
@@ -309,6 +314,8 @@ static void close_gpu(dk_gpu* gpu) {
     }
     free(self->timed);
     free(self->buffers);
+    free(self->keeper.kept);
+    free(self->kept);
     free(self->parts);
     free(self);
 }
@@ -436,6 +443,9 @@ dk_gpu* dk_opencl_open(
     driver->provide = dk_opencl_provide;
     self->base.load = dk_opencl_load_weights;
     self->base.clear = dk_opencl_clear;
+    self->base.keep = dk_opencl_keep;
+    self->base.read = dk_opencl_read;
+    self->base.discard = dk_opencl_discard;
     self->base.profile = profile;
     self->base.times = times;
     self->base.close = close_gpu;

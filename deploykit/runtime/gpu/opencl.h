@@ -3,6 +3,7 @@
 #define DEPLOYKIT_OPENCL_H
 
 #include "gpu.h"
+#include "kept.h"
 #include "opencl_api.h"
 
 /* Bytes: buffers consist of whole units, and tensors begin at one. */
@@ -69,6 +70,8 @@ typedef struct dk_opencl_gpu {
     int64_t weights_bytes;
     dk_opencl_buffer* buffers;
     int32_t buffer_count;
+    dk_keeper keeper; /* of the caller's buffers */
+    dk_opencl_buffer* kept;
     dk_opencl_buffer nothing; /* what empty tensors are bound to */
     dk_opencl_staged* staged;
     int64_t staged_bytes;
@@ -115,5 +118,14 @@ const dk_opencl_buffer* dk_opencl_placed(const dk_opencl_gpu* self, const dk_sli
 dk_status dk_opencl_provide(dk_driver* driver, int32_t number, int64_t bytes);
 dk_status dk_opencl_clear(dk_gpu* gpu, int32_t number, int64_t bytes);
 dk_status dk_opencl_load_weights(dk_gpu* gpu, const void* weights);
+
+/* The caller's buffers. */
+dk_status dk_opencl_keep(dk_gpu* gpu, int64_t bytes, int32_t* number);
+dk_status dk_opencl_read(dk_gpu* gpu, int32_t number, int64_t bytes, void* target);
+void dk_opencl_discard(dk_gpu* gpu, int32_t number);
+/* The buffer in use with this number, at least DK_BUFFER_KEPT; NULL if there is none. */
+const dk_opencl_buffer* dk_opencl_kept_buffer(const dk_opencl_gpu* self, int32_t number);
+/* Release discarded buffers, so that at most `most` are left. Returns whether any was released. */
+int dk_opencl_release_kept(dk_opencl_gpu* self, int32_t most);
 
 #endif

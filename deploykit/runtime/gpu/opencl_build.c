@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "opencl.h"
+#include "work.h"
 
 #define MAGIC 0x314c434bu /* changes with the layout of the file */
 #define MOST_OPTIONS 160
@@ -24,24 +25,13 @@ typedef struct cache_header {
     uint64_t bytes;
 } cache_header;
 
-/* FNV-1a. (Source: Fowler, Noll, Vo; RFC 9923.) */
-static uint64_t hashed(uint64_t hash, const void* data, size_t bytes) {
-    const unsigned char* byte = data;
-    for (size_t i = 0; i < bytes; ++i) {
-        hash = (hash ^ byte[i]) * 0x100000001b3u;
-    }
-    return hash;
-}
-
-#define NO_HASH 0xcbf29ce484222325u
-
 static uint64_t key_of(const dk_opencl_device* device, const dk_gpu_program* program, const char* options) {
     const dk_gpu_adapter* adapter = &device->adapter;
-    uint64_t hash = hashed(NO_HASH, adapter->name, strlen(adapter->name) + 1);
-    hash = hashed(hash, adapter->driver, strlen(adapter->driver) + 1);
-    hash = hashed(hash, options, strlen(options) + 1);
-    hash = hashed(hash, &program->code_hash, sizeof program->code_hash);
-    return hashed(hash, &program->code_bytes, sizeof program->code_bytes);
+    uint64_t hash = dk_hash(0, adapter->name, strlen(adapter->name) + 1);
+    hash = dk_hash(hash, adapter->driver, strlen(adapter->driver) + 1);
+    hash = dk_hash(hash, options, strlen(options) + 1);
+    hash = dk_hash(hash, &program->code_hash, sizeof program->code_hash);
+    return dk_hash(hash, &program->code_bytes, sizeof program->code_bytes);
 }
 
 static void release(const dk_opencl_api* api, cl_program* program) {
@@ -65,7 +55,7 @@ static unsigned char* read_cache(const char* path, uint64_t key, size_t* bytes) 
         *bytes = (size_t)header.bytes;
         found = malloc(*bytes);
     }
-    if (found != NULL && (fread(found, *bytes, 1, file) != 1 || hashed(NO_HASH, found, *bytes) != header.hash)) {
+    if (found != NULL && (fread(found, *bytes, 1, file) != 1 || dk_hash(0, found, *bytes) != header.hash)) {
         free(found);
         found = NULL;
     }
@@ -75,7 +65,7 @@ static unsigned char* read_cache(const char* path, uint64_t key, size_t* bytes) 
 
 /* Replace the file, whole or not at all. A failure to do so is no error. */
 static void write_cache(const char* path, uint64_t key, const unsigned char* program, size_t bytes) {
-    const cache_header header = {MAGIC, 0, key, hashed(NO_HASH, program, bytes), bytes};
+    const cache_header header = {MAGIC, 0, key, dk_hash(0, program, bytes), bytes};
     const size_t length = strlen(path);
     char* other = malloc(length + sizeof ".XXXXXX");
     if (other == NULL) {
@@ -167,6 +157,10 @@ cl_program dk_opencl_build(
         device->adapter.binding_bytes, device->adapter.features & DK_GPU_F16 ? " -DDK_F16" : "",
         device->adapter.features & DK_GPU_DOT ? " -DDK_DOT" : "", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : ""
     );
+    if (dk_hash(0, code, (size_t)program->code_bytes) != program->code_hash) {
+        dk_opencl_say(error, "%s", DK_GPU_CODE_DIFFERS);
+        return NULL;
+    }
     const uint64_t key = key_of(device, program, options);
     const char* text = code;
     const size_t bytes = (size_t)program->code_bytes;

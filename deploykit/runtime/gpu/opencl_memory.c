@@ -15,6 +15,11 @@ int dk_opencl_lacks_memory(cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
 }
 
+/* Whether a buffer could not be made because memory is short. */
+static int no_room(cl_int code) {
+    return dk_opencl_lacks_memory(code) || code == CL_OUT_OF_RESOURCES || code == CL_INVALID_BUFFER_SIZE;
+}
+
 static const char* name_of(int32_t buffer) {
     switch (buffer) {
     case DK_BUFFER_ARENA:
@@ -72,8 +77,11 @@ dk_status dk_opencl_make(dk_opencl_gpu* self, dk_opencl_buffer* buffer, int64_t 
         );
     }
     const int64_t size = rounded(bytes > LEAST_BYTES ? bytes : LEAST_BYTES);
-    cl_mem memory = self->api.CreateBuffer(self->context, access, (size_t)size, NULL, &code);
-    if (dk_opencl_lacks_memory(code) || code == CL_OUT_OF_RESOURCES || code == CL_INVALID_BUFFER_SIZE) {
+    cl_mem memory;
+    do {
+        memory = self->api.CreateBuffer(self->context, access, (size_t)size, NULL, &code);
+    } while (no_room(code) && dk_opencl_release_kept(self, 0));
+    if (no_room(code)) {
         return dk_opencl_fail_memory(self, number, bytes);
     }
     if (code != CL_SUCCESS) {
@@ -102,6 +110,17 @@ dk_status dk_opencl_provide(dk_driver* driver, int32_t number, int64_t bytes) {
     dk_opencl_gpu* self = (dk_opencl_gpu*)driver;
     if (self->lost) {
         return DK_ERROR_DEVICE;
+    }
+    if (number >= DK_BUFFER_KEPT) {
+        const dk_opencl_buffer* kept = dk_opencl_kept_buffer(self, number);
+        if (kept == NULL) {
+            return dk_opencl_fail(self, "this GPU keeps no buffer %" PRId32, number);
+        }
+        return kept->bytes >= bytes
+                   ? DK_OK
+                   : dk_opencl_fail(
+                         self, "a kept buffer has %" PRId64 " bytes, and a run needs %" PRId64, kept->bytes, bytes
+                     );
     }
     if (number < 0 || number == DK_BUFFER_WEIGHTS) {
         return dk_opencl_fail(self, "there is no buffer %" PRId32, number);
@@ -165,6 +184,8 @@ const dk_opencl_buffer* dk_opencl_placed(const dk_opencl_gpu* self, const dk_sli
         }
         buffer = &self->parts[part].buffer;
         *offset -= self->parts[part].first;
+    } else if (slice->buffer >= DK_BUFFER_KEPT) {
+        buffer = dk_opencl_kept_buffer(self, slice->buffer);
     } else if (slice->buffer >= 0 && slice->buffer < self->buffer_count) {
         buffer = &self->buffers[slice->buffer];
     }

@@ -247,6 +247,9 @@ static void set_functions(dk_gpu* gpu) {
     gpu->driver.provide = dk_vk_provide;
     gpu->load = dk_vk_load;
     gpu->clear = dk_vk_clear;
+    gpu->keep = dk_vk_keep;
+    gpu->read = dk_vk_read;
+    gpu->discard = dk_vk_discard;
     gpu->profile = profile;
     gpu->times = times;
     gpu->close = close_device;

@@ -4,6 +4,7 @@
 #define DEPLOYKIT_VULKAN_H
 
 #include "gpu.h"
+#include "kept.h"
 #include "vulkan_functions.h"
 #include "work.h"
 
@@ -117,6 +118,8 @@ typedef struct dk_vulkan {
     dk_vk_buffer* parts;
     int64_t* starts;
     int32_t part_count;
+    dk_keeper keeper; /* of the caller's buffers */
+    dk_vk_buffer* kept;
     dk_vk_buffer nothing; /* stands for empty tensors */
     dk_vk_buffer uploads;
     dk_vk_buffer downloads;
@@ -159,6 +162,8 @@ dk_status dk_vk_usable(dk_vulkan* self);
 enum { DK_VK_ON_DEVICE, DK_VK_TO_DEVICE, DK_VK_FROM_DEVICE };
 VkResult dk_vk_make_buffer(dk_vulkan* self, dk_vk_buffer* buffer, int64_t bytes, int32_t use);
 void dk_vk_free_buffer(dk_vulkan* self, dk_vk_buffer* buffer);
+/* Make a buffer on the device in place of one that is there, or in none; `number` is the one that an error names. */
+dk_status dk_vk_replace(dk_vulkan* self, dk_vk_buffer* buffer, int64_t bytes, int32_t number);
 /* Choose how the weights are divided between buffers. */
 dk_status dk_vk_divide(dk_vulkan* self, const dk_gpu_program* program);
 /* The buffer with a number that operations use. */
@@ -174,6 +179,15 @@ dk_status dk_vk_download_to(dk_driver* driver, void* target, const dk_slice* sou
 dk_status dk_vk_provide(dk_driver* driver, int32_t number, int64_t bytes);
 dk_status dk_vk_load(dk_gpu* gpu, const void* weights);
 dk_status dk_vk_clear(dk_gpu* gpu, int32_t number, int64_t bytes);
+
+/* The caller's buffers: vulkan_kept.c. */
+dk_status dk_vk_keep(dk_gpu* gpu, int64_t bytes, int32_t* number);
+dk_status dk_vk_read(dk_gpu* gpu, int32_t number, int64_t bytes, void* target);
+void dk_vk_discard(dk_gpu* gpu, int32_t number);
+/* The buffer in use with this number, at least DK_BUFFER_KEPT; NULL if there is none. */
+const dk_vk_buffer* dk_vk_kept(const dk_vulkan* self, int64_t number);
+/* Release discarded buffers, so that at most `most` are left. Returns whether any was released. */
+int32_t dk_vk_release_kept(dk_vulkan* self, int32_t most);
 
 /* Kernels: vulkan_kernels.c. */
 dk_status
@@ -204,6 +218,8 @@ dk_status dk_vk_flush(dk_vulkan* self);
 void dk_vk_drop(dk_vulkan* self);
 /* Forget all recordings, because buffers change. */
 void dk_vk_forget(dk_vulkan* self);
+/* Forget the recordings that use the buffer with this number. */
+void dk_vk_forget_buffer(dk_vulkan* self, int64_t number);
 void dk_vk_free_recordings(dk_vulkan* self);
 
 /* Record a list: vulkan_commands.c. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "unpack.h"
 #include "vulkan.h"
 
 /* Kernels with as many tensors have the same layout: bindings 1, 2, ..., and constants. */
@@ -145,8 +146,9 @@ static dk_status compile(
     return dk_vk_check(self, result, given->name);
 }
 
-dk_status
-dk_vk_compile(dk_vulkan* self, const dk_gpu_program* program, const void* code, const dk_gpu_options* options) {
+/* Compile all kernels of `code`, which is not packed. */
+static dk_status
+compile_all(dk_vulkan* self, const dk_gpu_program* program, const void* code, const dk_gpu_options* options) {
     const VkPhysicalDeviceLimits* limits = &self->facts.properties.limits;
     const uint32_t workgroup = (uint32_t)program->workgroup;
     dk_vk_cache cache;
@@ -176,6 +178,26 @@ dk_vk_compile(dk_vulkan* self, const dk_gpu_program* program, const void* code, 
         cache.path = NULL;
     }
     dk_vk_close_cache(self, &cache);
+    return status;
+}
+
+dk_status
+dk_vk_compile(dk_vulkan* self, const dk_gpu_program* program, const void* code, const dk_gpu_options* options) {
+    uint32_t* unpacked = NULL;
+    dk_status status;
+    if (program->packed_bytes > 0) {
+        unpacked = dk_unpack(code, program->packed_bytes, program->code_bytes);
+        if (unpacked == NULL) {
+            return dk_vk_check(self, VK_ERROR_OUT_OF_HOST_MEMORY, "kernels");
+        }
+        code = unpacked;
+    }
+    if (dk_hash(0, code, (size_t)program->code_bytes) != program->code_hash) {
+        status = dk_vk_fail(self, DK_GPU_CODE_DIFFERS);
+    } else {
+        status = compile_all(self, program, code, options);
+    }
+    free(unpacked);
     return status;
 }
 

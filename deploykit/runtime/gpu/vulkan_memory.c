@@ -117,25 +117,32 @@ static const char* name_of(int32_t number) {
     }
 }
 
+static int32_t lacks_memory(VkResult result) {
+    return result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 /* The size of a buffer for `bytes`. Limits are multiples of DK_VK_BLOCK, too. */
 static int64_t size_of(int64_t bytes) {
     return bytes > DK_VK_BLOCK ? dk_rounded(bytes, DK_VK_BLOCK) : DK_VK_BLOCK;
 }
 
-/* Make a buffer on the device in place of the one that is there. */
-static dk_status replace(dk_vulkan* self, dk_vk_buffer* buffer, int64_t bytes, int32_t number) {
+dk_status dk_vk_replace(dk_vulkan* self, dk_vk_buffer* buffer, int64_t bytes, int32_t number) {
     const int64_t most = self->facts.adapter.buffer_bytes;
     VkResult result;
-    dk_vk_forget(self);
-    dk_vk_free_buffer(self, buffer);
+    if (buffer->buffer != 0) {
+        dk_vk_forget(self);
+        dk_vk_free_buffer(self, buffer);
+    }
     if (bytes > most) {
         return dk_vk_fail(
             self, "%s would take %lld bytes of the GPU, whose buffers have at most %lld", name_of(number),
             (long long)bytes, (long long)most
         );
     }
-    result = dk_vk_make_buffer(self, buffer, size_of(bytes), DK_VK_ON_DEVICE);
-    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY) {
+    do {
+        result = dk_vk_make_buffer(self, buffer, size_of(bytes), DK_VK_ON_DEVICE);
+    } while (lacks_memory(result) && dk_vk_release_kept(self, 0));
+    if (lacks_memory(result)) {
         return dk_vk_fail(
             self, "the GPU has not enough memory: %s would take %lld bytes", name_of(number), (long long)bytes
         );
@@ -160,15 +167,31 @@ static dk_status extend(dk_vulkan* self, int32_t number) {
     return DK_OK;
 }
 
+/* Check that a buffer of the caller has `bytes`. */
+static dk_status check_kept(dk_vulkan* self, int32_t number, int64_t bytes) {
+    const dk_vk_buffer* buffer = dk_vk_kept(self, number);
+    if (buffer == NULL) {
+        return dk_vk_fail(self, "this GPU keeps no buffer %d", (int)number);
+    }
+    return buffer->bytes >= bytes ? DK_OK
+                                  : dk_vk_fail(
+                                        self, "a kept buffer has %lld bytes, and a run needs %lld",
+                                        (long long)buffer->bytes, (long long)bytes
+                                    );
+}
+
 dk_status dk_vk_provide(dk_driver* driver, int32_t number, int64_t bytes) {
     dk_vulkan* self = (dk_vulkan*)driver;
     dk_status status = dk_vk_usable(self);
+    if (status == DK_OK && number >= DK_BUFFER_KEPT) {
+        return check_kept(self, number, bytes);
+    }
     status = status != DK_OK ? status : extend(self, number);
     if (status != DK_OK || (self->buffers[number].bytes >= bytes && self->buffers[number].buffer != 0)) {
         return status;
     }
     status = dk_vk_flush(self);
-    return status != DK_OK ? status : replace(self, &self->buffers[number], bytes, number);
+    return status != DK_OK ? status : dk_vk_replace(self, &self->buffers[number], bytes, number);
 }
 
 dk_status dk_vk_clear(dk_gpu* gpu, int32_t number, int64_t bytes) {
@@ -179,7 +202,7 @@ dk_status dk_vk_clear(dk_gpu* gpu, int32_t number, int64_t bytes) {
     status = status != DK_OK ? status : extend(self, number);
     if (status == DK_OK && (self->buffers[number].bytes < bytes || self->buffers[number].buffer == 0 ||
                             self->buffers[number].bytes > size_of(bytes))) {
-        status = replace(self, &self->buffers[number], bytes, number);
+        status = dk_vk_replace(self, &self->buffers[number], bytes, number);
     }
     all.bytes = status == DK_OK ? self->buffers[number].bytes : 0;
     status = status != DK_OK ? status : dk_vk_collect(self, DK_WORK_ZERO, &all, 1, NULL, 0);
@@ -242,7 +265,7 @@ dk_status dk_vk_load(dk_gpu* gpu, const void* weights) {
         const int64_t start = self->starts[i], bytes = self->starts[i + 1] - start;
         const dk_slice part = {DK_BUFFER_WEIGHTS, "weights", start, bytes};
         if (self->parts[i].buffer == 0) {
-            status = replace(self, &self->parts[i], bytes, DK_BUFFER_WEIGHTS);
+            status = dk_vk_replace(self, &self->parts[i], bytes, DK_BUFFER_WEIGHTS);
         }
         if (status == DK_OK) {
             status = dk_vk_upload(&gpu->driver, &part, (const unsigned char*)weights + start);
@@ -263,7 +286,9 @@ const dk_vk_buffer* dk_vk_buffer_of(const dk_vulkan* self, int64_t number) {
     case DK_VK_DOWNLOADS:
         return &self->downloads;
     default:
-        return number < 0 ? &self->parts[DK_VK_WEIGHTS - number] : &self->buffers[number];
+        return number < 0                 ? &self->parts[DK_VK_WEIGHTS - number]
+               : number >= DK_BUFFER_KEPT ? &self->kept[number - DK_BUFFER_KEPT]
+                                          : &self->buffers[number];
     }
 }
 
@@ -282,6 +307,9 @@ dk_status dk_vk_place(dk_vulkan* self, const dk_slice* slice, int64_t offset, in
         number = DK_VK_WEIGHTS - part;
         at -= part >= 0 ? self->starts[part] : 0;
         most = part >= 0 ? self->parts[part].bytes : 0;
+    } else if (number >= DK_BUFFER_KEPT) {
+        const dk_vk_buffer* kept = dk_vk_kept(self, number);
+        most = kept != NULL ? kept->bytes : 0;
     } else if (number >= 0 && number < self->buffer_count) {
         most = self->buffers[number].bytes;
     }
@@ -412,6 +440,13 @@ void dk_vk_free_memory(dk_vulkan* self) {
     for (int32_t i = 0; i < self->part_count; ++i) {
         dk_vk_free_buffer(self, &self->parts[i]);
     }
+    for (int32_t i = 0; i < self->keeper.count; ++i) {
+        if (self->keeper.kept[i].bytes != 0) {
+            dk_vk_free_buffer(self, &self->kept[i]);
+        }
+    }
+    free(self->keeper.kept);
+    free(self->kept);
     dk_vk_free_buffer(self, &self->nothing);
     dk_vk_free_buffer(self, &self->uploads);
     dk_vk_free_buffer(self, &self->downloads);

@@ -20,10 +20,36 @@ void dk_vk_drop(dk_vulkan* self) {
     self->uploaded = self->downloaded = 0;
 }
 
+static void forget(dk_vk_recording* recording) {
+    dk_work_clear(&recording->work);
+    recording->used = 0;
+}
+
 void dk_vk_forget(dk_vulkan* self) {
     for (int32_t i = 0; i < DK_VK_RECORDINGS; ++i) {
-        dk_work_clear(&self->recordings[i].work);
-        self->recordings[i].used = 0;
+        forget(&self->recordings[i]);
+    }
+}
+
+static int32_t uses(const dk_work* work, int64_t number) {
+    size_t at = 0;
+    while (at < work->bytes) {
+        dk_operation operation;
+        at = dk_work_read(work, at, &operation);
+        for (int32_t i = 0; i < operation.place_count; ++i) {
+            if (operation.places[i].buffer == number && operation.places[i].bytes > 0) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+void dk_vk_forget_buffer(dk_vulkan* self, int64_t number) {
+    for (int32_t i = 0; i < DK_VK_RECORDINGS; ++i) {
+        if (uses(&self->recordings[i].work, number)) {
+            forget(&self->recordings[i]);
+        }
     }
 }
 

@@ -50,6 +50,9 @@ int32_t dk_work_equal(const dk_work* one, const dk_work* other);
 /* A hash of bytes that goes on from `hash`. */
 uint64_t dk_hash(uint64_t hash, const void* data, size_t bytes);
 
+/* The error for code that has not the hash of the program's. */
+#define DK_GPU_CODE_DIFFERS "the file with the kernels is damaged, or of another build than the library: copy it again"
+
 /* The most places that are remembered between two barriers; when there are more, a barrier is placed early. */
 #define DK_MOST_USES 128
 

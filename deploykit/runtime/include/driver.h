@@ -18,6 +18,11 @@ extern "C" {
 #define DK_BUFFER_WEIGHTS 1
 #define DK_BUFFER_STATES 2
 #define DK_BUFFER_PORTS 3
+/* From here on: buffers of the caller, for values that stay on the device between runs. */
+#define DK_BUFFER_KEPT (1 << 20)
+
+/* The `data` of an input or output whose value is in such a buffer. */
+#define DK_ON_DEVICE ((void*)(uintptr_t)DK_ALIGNMENT)
 
 /* The part of a buffer that holds a tensor. Kernels may read and write up to the next multiple of 16 bytes; that
    padding holds no data. */
@@ -48,10 +53,20 @@ typedef struct dk_driver {
     dk_status (*wait)(struct dk_driver* self);
     /* Begin a run: drop what is left of one that failed. NULL if the caller does so. */
     dk_status (*restart)(struct dk_driver* self);
-    /* Make sure that a buffer has at least `bytes`, and up to the next multiple of 16; its contents may be lost. NULL
-       if the caller does so. */
+    /* Make sure that a buffer has at least `bytes`, and up to the next multiple of 16; its contents may be lost. A
+       buffer of the caller is only checked. NULL if the caller does so. */
     dk_status (*provide)(struct dk_driver* self, int32_t buffer, int64_t bytes);
+    /* Where the next runs of a model find its inputs and leave its outputs, set by the caller: for each input, then for
+       each output, the number of the caller's buffer that has or gets the value, and 0 for a value in host memory. An
+       output has a buffer that nothing else of the run uses. NULL: all are in host memory. */
+    const int32_t* kept;
+    int64_t uploaded, downloaded; /* bytes of tensors so far */
 } dk_driver;
+
+/* The buffer of an input or output. */
+static inline int32_t dk_port_buffer(const dk_driver* driver, int32_t port) {
+    return driver->kept != NULL && driver->kept[port] != 0 ? driver->kept[port] : DK_BUFFER_PORTS + port;
+}
 
 /* The rest is for generated code: calls of the driver that refuse sizes too large for a GPU. `model` gets the error. */
 
@@ -60,15 +75,36 @@ dk_status dk_dispatch(
     const int64_t* scalars, int32_t scalar_count, int64_t invocations
 );
 
+/* Binding `number` of the `count` bindings, of `part` bytes each, of a tensor. A device that binds `most` bytes has all
+   of it in the first one, and nothing in the others. So has another device if the tensor is larger than all bindings;
+   the dispatch is refused then. */
+static inline dk_slice
+dk_part(const dk_driver* driver, dk_slice whole, int64_t most, int64_t part, int32_t number, int32_t count) {
+    const int64_t all = whole.bytes, before = part * number;
+    if (driver->binding_bytes >= most || all > part * count) {
+        whole.bytes = number == 0 ? all : 0;
+        return whole;
+    }
+    whole.offset += before;
+    whole.bytes = all <= before ? 0 : all - before < part ? all - before : part;
+    return whole;
+}
+
 /* Check that there is a driver. */
 dk_status dk_require_driver(dk_model* model, const dk_driver* driver);
 
 /* Report the status of a call of the driver. */
 dk_status dk_check_driver(dk_model* model, const dk_driver* driver, dk_status status);
 
-/* Begin a run, with room for an arena and for the ports, which have the sizes of `inputs` and `outputs`. */
+/* Transfers of a tensor. Values in buffers of the caller stay where they are. */
+dk_status dk_upload(dk_model* model, dk_driver* driver, const dk_slice* target, const void* source);
+dk_status dk_download(dk_model* model, dk_driver* driver, void* target, const dk_slice* source);
+
+/* Begin a run, with room for an arena and for the ports, which have the sizes of `inputs` and `outputs`. `resident`:
+   for each input, then for each output, whether it may be in a buffer of the caller. */
 dk_status dk_begin_run(
-    dk_model* model, dk_driver* driver, int64_t arena_bytes, const dk_tensor* inputs, const dk_tensor* outputs
+    dk_model* model, dk_driver* driver, int64_t arena_bytes, const dk_tensor* inputs, const dk_tensor* outputs,
+    const unsigned char* resident
 );
 
 #ifdef __cplusplus

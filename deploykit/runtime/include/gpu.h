@@ -18,7 +18,7 @@ extern "C" {
 typedef struct dk_gpu_form {
     uint32_t needs;
     int64_t binding_bytes; /* the device must bind as much at once */
-    int64_t offset, bytes; /* the place of the code in the file of the code */
+    int64_t offset, bytes; /* the place of its code in the code of all forms */
 } dk_gpu_form;
 
 /* A kernel. Its tensors are the bindings 1 to `bindings`. Its uniform data are `words` integers of 32 bits: the
@@ -52,7 +52,8 @@ typedef struct dk_gpu_program {
     int64_t first_weight; /* the byte of weights.bin at which the weights for GPUs begin */
     int64_t weights_bytes;
     int64_t code_bytes;
-    uint64_t code_hash;
+    uint64_t code_hash;   /* dk_hash of the code: any other code is refused */
+    int64_t packed_bytes; /* of the file, if the code in it is packed (for Vulkan); 0: it is as it is */
 } dk_gpu_program;
 
 /* The kinds of devices, by the memory they work on and what they prefer. */
@@ -90,6 +91,13 @@ typedef struct dk_gpu {
     dk_status (*load)(struct dk_gpu* self, const void* weights);
     /* Make buffer `buffer` anew with `bytes` zeros. Between runs, too. */
     dk_status (*clear)(struct dk_gpu* self, int32_t buffer, int64_t bytes);
+    /* Make a buffer for a value that stays on the device: its number goes to `kept` of the driver. Between runs, as the
+       next two. */
+    dk_status (*keep)(struct dk_gpu* self, int64_t bytes, int32_t* buffer);
+    /* Copy the first `bytes` of such a buffer to host memory. */
+    dk_status (*read)(struct dk_gpu* self, int32_t buffer, int64_t bytes, void* target);
+    /* Release such a buffer. It serves the next values of its size. */
+    void (*discard)(struct dk_gpu* self, int32_t buffer);
     /* Measure how long kernels run from now on, or stop doing so. */
     void (*profile)(struct dk_gpu* self, int32_t on);
     /* The nanoseconds of each dispatch, copy, upload and download that was carried out since `profile` or the last call

@@ -9,6 +9,22 @@ import { BLOCK } from './limits.mjs';
 /** Milliseconds after which a device that ends no work counts as lost. */
 const PATIENCE = 100;
 
+/**
+ * Wait until the host can read a buffer.
+ * @param {GpuDriver} driver
+ * @param {GPUBuffer} staging
+ * @param {number} bytes
+ */
+export async function mapped(driver, staging, bytes) {
+  try {
+    await staging.mapAsync(GPUMapMode.READ, 0, bytes);
+  } catch (cause) {
+    await Promise.race([driver.device.lost, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
+    const message = `the GPU device did not end its work, load the model again: ${cause}`;
+    throw driver.lost ?? new DeviceLostError(message, { cause });
+  }
+}
+
 export class Downloads {
   /** @type {{ address: number, source: Slice, at: number }[]} */
   #parts = [];
@@ -58,13 +74,7 @@ export class Downloads {
   /** Wait for the copies, which are submitted, and put them into the host's memory. */
   async read() {
     const staging = this.#room();
-    try {
-      await staging.mapAsync(GPUMapMode.READ, 0, this.#bytes);
-    } catch (cause) {
-      await Promise.race([this.#driver.device.lost, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
-      const message = `the GPU device did not end its work, load the model again: ${cause}`;
-      throw this.#driver.lost ?? new DeviceLostError(message, { cause });
-    }
+    await mapped(this.#driver, staging, this.#bytes);
     const data = new Uint8Array(staging.getMappedRange(0, this.#bytes));
     for (const { address, source, at } of this.#parts) {
       new Uint8Array(this.#driver.bytes(), address, source.bytes).set(data.subarray(at, at + source.bytes));

@@ -84,7 +84,7 @@ export class FunctionsModel {
     const plan = () => Promise.reject(new UsageError('profiles are for models of one function without states'));
     const model = (/** @type {Part} */ { entry, module: own }) => {
       const run = own.provided.bind(own);
-      own.provided = async (tensors, arrays) => this.#turn(() => run(tensors, arrays));
+      own.provided = async (tensors, arrays, keep) => this.#turn(() => run(tensors, arrays, keep));
       return new Model({ ...manifest, ...entry }, { device, module: own, reason: 'asked for' }, plan);
     };
     /** @type {Record<string, Model>} */

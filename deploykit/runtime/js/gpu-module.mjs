@@ -3,7 +3,8 @@
 import { openDevice } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
 import { FAILED, GpuDriver, PENDING } from './gpu.mjs';
-import { ModelModule, MOST_RUNS, OK } from './module.mjs';
+import { Held } from './kept.mjs';
+import { ModelModule, MOST_RUNS, OK, ON_DEVICE } from './module.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
@@ -60,6 +61,13 @@ export class GpuModule extends ModelModule {
     this.#compiled = compiled;
     /** What the host needs memory for: HOST_ARENA, HOST_WEIGHTS. */
     this.onHost = 0;
+    /**
+     * Whether an output of the current run stays on the device, and the buffers of those that do.
+     * @type {readonly boolean[]}
+     */
+    this.keep = [];
+    /** @type {Map<number, Held>} */
+    this.held = new Map();
     driver.memory = memory;
   }
 
@@ -127,10 +135,47 @@ export class GpuModule extends ModelModule {
    * @override
    * @param {readonly Tensor[]} tensors
    * @param {import('./module.mjs').Arrays} [arrays]
+   * @param {readonly boolean[]} [keep]
    */
-  async provided(tensors, arrays) {
+  async provided(tensors, arrays, keep = []) {
+    const given = await Promise.all(tensors.map((tensor, index) => this.given(tensor, index)));
+    try {
+      this.keep = keep.map((kept, index) => kept && this.resident(this.inputs.length + index));
+      return await this.attempts(given, arrays);
+    } finally {
+      // The results have users of their own.
+      this.release();
+      this.keep = [];
+    }
+  }
+
+  /**
+   * An input as the run takes it: on the device only where the host does not use it.
+   * @param {Tensor} tensor
+   * @param {number} index
+   */
+  async given({ held, ...tensor }, index) {
+    return held && !this.resident(index) ? { ...tensor, data: await held.read(tensor.dtype) } : { ...tensor, held };
+  }
+
+  /**
+   * Whether the value of a port may stay on the device.
+   * @param {number} port
+   */
+  resident(port) {
+    return new Uint8Array(this.memory.buffer, this.exports.resident(), port + 1)[port] > 0;
+  }
+
+  /**
+   * Run, and repeat with more memory as long as the run asks for it.
+   * @param {readonly Tensor[]} tensors
+   * @param {import('./module.mjs').Arrays} [arrays]
+   */
+  async attempts(tensors, arrays) {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
+      this.release();
       const results = this.begin(tensors);
+      this.places(tensors);
       this.driver.restart();
       this.exports.restart(this.driver.bindable);
       let status = this.exports.run();
@@ -143,11 +188,48 @@ export class GpuModule extends ModelModule {
         throw new DeviceLostError('the GPU device failed: load the model again');
       }
       if (status === OK) {
-        return this.results(results, arrays);
+        return this.results(results, arrays).map((tensor, index) => this.kept(tensor, index));
       }
       this.provide(status);
     }
     throw new MemoryError('the model asks for more memory without end', 0);
+  }
+
+  /** @param {number} output @override */
+  keeps(output) {
+    return Boolean(this.keep[output]);
+  }
+
+  /** Let go of the buffers that outputs of the last attempt got. */
+  release() {
+    this.held.forEach((held) => held.release());
+    this.held.clear();
+  }
+
+  /**
+   * A result, which has the buffer that it was left in.
+   * @param {Tensor} tensor
+   * @param {number} index
+   * @returns {Tensor}
+   */
+  kept(tensor, index) {
+    const held = this.held.get(index);
+    if (held) {
+      held.retain();
+      held.bytes = tensor.shape.reduce((bytes, extent) => bytes * extent, tensor.data.BYTES_PER_ELEMENT);
+    }
+    return { ...tensor, held };
+  }
+
+  /**
+   * Tell the model which ports have buffers of their own.
+   * @param {readonly Tensor[]} tensors
+   */
+  places(tensors) {
+    const count = this.inputs.length;
+    const kept = new Int32Array(this.memory.buffer, this.exports.kept(), count + this.outputs.length).fill(0);
+    tensors.forEach(({ held }, index) => (kept[index] = held?.number ?? 0));
+    this.held.forEach(({ number }, index) => (kept[count + index] = number));
   }
 
   /**
@@ -160,11 +242,19 @@ export class GpuModule extends ModelModule {
     this.driver.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
     const view = this.view();
     this.inputs.forEach(({ name }, index) => {
-      this.driver.provide(PORTS + index, view.getUint32(this.exports.input(index) + 4, true), `input '${name}'`);
+      const input = this.exports.input(index);
+      if (view.getUint32(input, true) !== ON_DEVICE) {
+        this.driver.provide(PORTS + index, view.getUint32(input + 4, true), `input '${name}'`);
+      }
     });
     this.outputs.forEach(({ name }, index) => {
       const number = PORTS + this.inputs.length + index;
-      this.driver.provide(number, view.getUint32(this.exports.output(index) + 4, true), `output '${name}'`);
+      const bytes = view.getUint32(this.exports.output(index) + 4, true);
+      if (this.keeps(index)) {
+        this.held.set(index, new Held(this.driver, this.driver.keep(bytes, `output '${name}'`), bytes));
+      } else {
+        this.driver.provide(number, bytes, `output '${name}'`);
+      }
     });
     return places;
   }

@@ -2,8 +2,8 @@
 // Commands are recorded and submitted together; the host waits only when it reads results.
 
 import { pipelineOf } from './device.mjs';
-import { Downloads } from './downloads.mjs';
-import { DeviceLostError, MemoryError } from './errors.mjs';
+import { Downloads, mapped } from './downloads.mjs';
+import { DeviceLostError, MemoryError, UsageError } from './errors.mjs';
 import { BLOCK, MOST_GROUPS, WORKGROUP } from './limits.mjs';
 import { OK } from './module.mjs';
 
@@ -12,6 +12,10 @@ import { OK } from './module.mjs';
 export const FAILED = 10;
 export const PENDING = 11;
 
+/** The first number of a buffer that keeps a value between runs. */
+const KEPT = 2 ** 20;
+/** The most such buffers that are not in use and serve again. */
+const MOST_DISCARDED = 8;
 /** The number of the weights' buffer. The weights may take several buffers, which have the numbers -1, -2, ... */
 const WEIGHTS = 1;
 /** The most blocks of scalars in one submission. */
@@ -64,6 +68,12 @@ export class GpuDriver {
     this.strides = [];
     /** @type {Map<number, GPUBuffer>} */
     this.buffers = new Map();
+    /**
+     * Buffers that kept values, the first to be discarded first.
+     * @type {number[]}
+     */
+    this.discarded = [];
+    this.nextKept = KEPT;
     /** The offsets in the weights at which their buffers begin. */
     this.starts = [0];
     /** @type {Map<string, GPUBindGroup>} */
@@ -102,6 +112,7 @@ export class GpuDriver {
     this.failure = undefined;
     /** @type {WebAssembly.Memory | undefined} */
     this.memory = undefined;
+    this.destroyed = false;
   }
 
   /**
@@ -147,10 +158,7 @@ export class GpuDriver {
     if (before && before.size >= size) {
       return before;
     }
-    before?.destroy();
-    // In case no new one can be made.
-    this.buffers.delete(number);
-    this.groups.clear();
+    this.remove(number);
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
     const buffer = this.makeBuffer(size, usage, label);
     this.buffers.set(number, buffer);
@@ -164,10 +172,66 @@ export class GpuDriver {
    * @param {string} label
    */
   clear(number, bytes, label) {
-    this.buffers.get(number)?.destroy();
-    this.buffers.delete(number);
-    this.groups.clear();
+    this.remove(number);
     this.provide(number, bytes, label);
+  }
+
+  /** @param {number} number */
+  remove(number) {
+    if (this.buffers.has(number)) {
+      this.buffer(number).destroy();
+      this.buffers.delete(number);
+      this.groups.clear();
+    }
+  }
+
+  /**
+   * A buffer for a value that stays on the device; returns its number.
+   * @param {number} bytes
+   * @param {string} label
+   */
+  keep(bytes, label) {
+    const fits = (/** @type {number} */ size) => size >= bytes && size <= Math.max(BLOCK, 2 * bytes);
+    const again = this.discarded.findIndex((number) => fits(this.buffer(number).size));
+    if (again >= 0) {
+      return this.discarded.splice(again, 1)[0];
+    }
+    this.provide(this.nextKept, bytes, label);
+    this.nextKept += 1;
+    return this.nextKept - 1;
+  }
+
+  /**
+   * Release a buffer that no run uses.
+   * @param {number} number
+   */
+  discard(number) {
+    this.discarded.push(number);
+    if (this.discarded.length > MOST_DISCARDED) {
+      this.remove(/** @type {number} */ (this.discarded.shift()));
+    }
+  }
+
+  /**
+   * What a buffer keeps, apart from any run.
+   * @param {{ number: number, bytes: number }} held
+   */
+  async read({ number, bytes }) {
+    if (this.destroyed) {
+      throw new UsageError('the model of this tensor is disposed of: take its data() before');
+    }
+    this.raise();
+    const size = Math.max(4, Math.ceil(bytes / 4) * 4);
+    const staging = this.makeBuffer(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'a kept value');
+    try {
+      const encoder = this.device.createCommandEncoder();
+      encoder.copyBufferToBuffer(this.buffer(number), 0, staging, 0, size);
+      this.device.queue.submit([encoder.finish()]);
+      await mapped(this, staging, size);
+      return staging.getMappedRange().slice(0, bytes);
+    } finally {
+      staging.destroy();
+    }
   }
 
   /**
@@ -374,12 +438,15 @@ export class GpuDriver {
    * @param {Slice} source
    */
   copy(target, offset, source) {
-    const words = Math.ceil(source.bytes / 4);
-    if (words === 0) {
-      return;
+    const most = Math.floor(this.bindable / BLOCK - 1) * BLOCK;
+    for (let done = 0; done < source.bytes; done += most) {
+      const bytes = Math.min(most, Math.ceil((source.bytes - done) / 4) * 4);
+      // Bindings begin at multiples of a block.
+      const behind = (offset + done) % BLOCK;
+      const from = { ...source, offset: source.offset + done, bytes };
+      const to = { ...target, offset: target.offset + offset + done - behind, bytes: behind + bytes };
+      this.dispatch(this.pipelines.length - 1, [from, to], Int32Array.of(0, behind / 4), bytes / 4);
     }
-    const whole = { ...target, bytes: Math.max(target.bytes, offset + 4 * words) };
-    this.dispatch(this.pipelines.length - 1, [source, whole], Int32Array.of(0, offset / 4), words);
   }
 
   /**
@@ -466,6 +533,7 @@ export class GpuDriver {
 
   /** Release the device and all its buffers. */
   destroy() {
+    this.destroyed = true;
     this.device.destroy();
   }
 }

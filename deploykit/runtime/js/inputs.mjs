@@ -3,12 +3,14 @@
 
 import { dtypeOf } from './dtypes.mjs';
 import { ShapeError, UsageError } from './errors.mjs';
+import { DeviceTensor } from './kept.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./module.mjs').Port} Port */
+/** @typedef {import('./module.mjs').Arrays} Arrays */
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ name: string, minimum: number, maximum: number | null, capacity_of: string | null }} Dim */
-/** @typedef {Elements | { data: Elements, shape: readonly number[] }} Input */
+/** @typedef {Elements | { data: Elements, shape: readonly number[] } | DeviceTensor} Input */
 
 /**
  * The inputs in the order of the ports.
@@ -32,6 +34,26 @@ export function arraysOf(ports, outputs) {
   return ports.map((port) => {
     const array = own(given, port.name);
     return array && elementsOf(port, array, 'output');
+  });
+}
+
+/**
+ * Whether each output is to stay on the device, in the order of the ports.
+ * @param {readonly Port[]} ports
+ * @param {readonly string[]} keep names
+ * @param {Arrays} arrays that take outputs
+ * @throws {ShapeError | UsageError}
+ */
+export function keptOf(ports, keep, arrays) {
+  if (!Array.isArray(keep)) {
+    throw new UsageError(`keep takes a list of names: pass ['${keep}']`);
+  }
+  byName(ports, Object.fromEntries(keep.map((name) => [name, true])), 'output');
+  return ports.map(({ name }, index) => {
+    if (keep.includes(name) && arrays[index]) {
+      throw new UsageError(`output '${name}' cannot stay on the device and be written to an array: choose one`);
+    }
+    return keep.includes(name);
   });
 }
 
@@ -122,6 +144,9 @@ function tensorOf(port, input) {
   if (input === undefined || input === null) {
     throw new ShapeError(`input '${port.name}' is missing: pass ${array.name} of shape ${textOf(port)}`);
   }
+  if (input instanceof DeviceTensor) {
+    return keptTensor(port, input.tensor);
+  }
   const elements = elementsOf(port, ArrayBuffer.isView(input) ? input : (input.data ?? input), 'input');
   // Anything that is not a list counts as an empty one.
   const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : Array.from(Object(input.shape));
@@ -131,6 +156,18 @@ function tensorOf(port, input) {
     throw new ShapeError(`input '${port.name}' ${found}: pass whole numbers whose product is the number of elements`);
   }
   return { dtype: port.dtype, shape, data: elements };
+}
+
+/**
+ * @param {Port} port
+ * @param {Tensor} tensor
+ */
+function keptTensor({ name, dtype, shape }, tensor) {
+  if (tensor.dtype !== dtype || tensor.shape.length !== shape.length) {
+    const found = `found ${tensor.dtype} [${tensor.shape}]`;
+    throw new ShapeError(`input '${name}': expected ${dtype} [${shape.join(', ')}], ${found}`);
+  }
+  return tensor;
 }
 
 /**

@@ -10,6 +10,7 @@ import { signatureOf } from './signatures.mjs';
 /** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
 /** @typedef {import('./model.mjs').Locate} Locate */
 /** @typedef {import('./inputs.mjs').Input} Input */
+/** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {import('./signatures.mjs').DynamicEntry} DynamicEntry */
 /** @typedef {import('./signatures.mjs').Signature} Signature */
 /** @typedef {{ cell: string, nodes: { instance: number, object: unknown }[] }} Launch */
@@ -67,7 +68,7 @@ function adapted(model, entry) {
         return run(given, { signal });
       }
       const { inputs, objects } = inputsOf(model, signature, given, policy, trace);
-      const results = Object.values(await run(inputs, { signal }));
+      const results = /** @type {Tensor[]} */ (Object.values(await run(inputs, { signal })));
       const [{ data: counts }, { data: rows }] = results.splice(-2);
       made.launches = entry.cells.map(({ name }, index) => [name, Number(counts[index])]);
       made.trace = trace ? launchesOf(/** @type {Int32Array} */ (rows), made.launches, objects()) : [];

@@ -3,7 +3,8 @@
 import { Memory } from './choices.mjs';
 import { IntegrityError, MemoryError, partOf, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchJson } from './files.mjs';
-import { arraysOf, checkOptions, tensorsOf, valuesOf } from './inputs.mjs';
+import { arraysOf, checkOptions, keptOf, tensorsOf, valuesOf } from './inputs.mjs';
+import { DeviceTensor } from './kept.mjs';
 import { FEATURES } from './module.mjs';
 import { fetchPlan, hasKernels, MANIFEST, opener } from './opening.mjs';
 import { nextTask } from './tasks.mjs';
@@ -41,6 +42,14 @@ export * from './errors.mjs';
  * @property {number} [threads] for parallel loops, if the page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, if there is one; by default true
  * @property {string | URL} [folder] where the package is served, which `locate` knows
+ */
+
+/**
+ * @typedef {object} RunOptions
+ * @property {AbortSignal} [signal] ends the wait for earlier calls
+ * @property {Record<string, Elements | undefined>} [outputs] arrays of the outputs' lengths that get the results,
+ *   instead of new arrays
+ * @property {readonly string[]} [keep] outputs that stay on the device, as `DeviceTensor`s
  */
 
 /** @typedef {{ loaded: number, total: number, compiled: number, shaders: number }} Progress bytes, then shaders */
@@ -213,27 +222,28 @@ export class Model {
    * Run the model. An input is a typed array if its shape follows from its length, else `{ data, shape }`. Inputs may
    * be changed as soon as this returns.
    * @param {Record<string, Input>} inputs by name
-   * @param {{ signal?: AbortSignal, outputs?: Record<string, Elements | undefined> }} [options] `signal` ends the wait
-   *   for earlier calls; `outputs` are arrays of the outputs' lengths that get the results, instead of new arrays
-   * @returns {Promise<Record<string, Tensor>>} the outputs by name
+   * @param {RunOptions} [options]
+   * @returns {Promise<Record<string, Tensor | DeviceTensor>>} the outputs by name
    * @throws {ShapeError | MemoryError | WorkerError | UsageError}
    */
   async run(inputs, options) {
-    const { signal, outputs } = checkOptions(options, ['signal', 'outputs'], 'run');
+    const { signal, outputs, keep = [] } = checkOptions(options, ['signal', 'outputs', 'keep'], 'run');
     const arrays = arraysOf(this.outputs, outputs);
+    const kept = keptOf(this.outputs, keep, arrays);
     const results = await this.#inTurn(inputs, signal, async (module, tensors) => {
       const trial = this.#trial;
       if (!trial) {
-        return module.run(tensors, arrays);
+        return module.run(tensors, arrays, kept);
       }
       const first = !trial.sample;
-      const made = await trial.timed(module, tensors, arrays);
+      const made = await trial.timed(module, tensors, arrays, kept);
       if (first && trial.sample) {
         this.#try(trial);
       }
       return made;
     });
-    return Object.fromEntries(this.outputs.map((port, index) => [port.name, results[index]]));
+    const named = results.map((tensor, index) => (kept[index] ? new DeviceTensor(tensor) : tensor));
+    return Object.fromEntries(this.outputs.map((port, index) => [port.name, named[index]]));
   }
 
   /**
@@ -310,7 +320,10 @@ export class Model {
     this.#open();
     const given = tensorsOf(this.inputs, inputs);
     const tensors = this.#unfinished > 0 ? copiesOf(given) : given;
-    return this.#turn(signal, (module) => work(module, tensors));
+    // The page may free tensors while the run uses them.
+    tensors.forEach(({ held }) => held?.retain());
+    const result = this.#turn(signal, (module) => work(module, tensors));
+    return result.finally(() => tensors.forEach(({ held }) => held?.release()));
   }
 
   /**

@@ -4,11 +4,16 @@
 
 import { dtypeOf } from './dtypes.mjs';
 import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
+import { requireOn } from './kept.mjs';
 import { MATH } from './math.mjs';
 import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
-/** @typedef {{ dtype: string, shape: readonly number[], data: Elements }} Tensor */
+/** @typedef {import('./kept.mjs').Held} Held */
+/**
+ * A tensor without elements in the page's memory is `held` by a GPU.
+ * @typedef {{ dtype: string, shape: readonly number[], data: Elements, held?: Held }} Tensor
+ */
 /** @typedef {readonly (Elements | undefined)[]} Arrays */
 /** @typedef {readonly (number | string)[]} Extents numbers, names of dims or formulas */
 /**
@@ -32,7 +37,9 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
  * @property {(index: number) => number} output_shape
  * @property {() => number} run
  * @property {(on: number) => void} profile
- * @property {(bindable: number) => void} restart only if kernels run on a GPU, as the next two
+ * @property {(bindable: number) => void} restart only if kernels run on a GPU, as the next four
+ * @property {() => number} kept
+ * @property {() => number} resident
  * @property {() => number} host_memory
  * @property {() => number} part_bytes
  * @property {() => number} state_bytes only if the function has states, as the next three
@@ -47,6 +54,8 @@ import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
  */
 
 export const OK = 0;
+/** `DK_ON_DEVICE`: the address of a tensor in a buffer that is kept. */
+export const ON_DEVICE = 64;
 const CAPACITY = 5;
 const OF_INPUTS = [1, 2];
 const DATA = 7;
@@ -206,12 +215,13 @@ export class ModelModule {
   /**
    * @param {readonly Tensor[]} tensors the inputs in order
    * @param {Arrays} [arrays] that get the outputs, in order
+   * @param {readonly boolean[]} [keep] whether an output is to stay on the device, if there is one
    * @returns {Promise<Tensor[]>} the outputs in order
    */
-  async run(tensors, arrays) {
+  async run(tensors, arrays, keep) {
     const before = this.demands();
     try {
-      return await this.provided(tensors, arrays);
+      return await this.provided(tensors, arrays, keep);
     } catch (error) {
       this.restore(before);
       throw error;
@@ -236,9 +246,10 @@ export class ModelModule {
    * Run, and repeat with more memory as long as the run asks for it.
    * @param {readonly Tensor[]} tensors
    * @param {Arrays} [arrays]
+   * @param {readonly boolean[]} [_keep]
    * @returns {Tensor[] | Promise<Tensor[]>}
    */
-  provided(tensors, arrays) {
+  provided(tensors, arrays, _keep) {
     for (let runs = 0; runs < MOST_RUNS; runs += 1) {
       const results = this.begin(tensors);
       const status = this.execute();
@@ -274,8 +285,9 @@ export class ModelModule {
   begin(tensors) {
     let top = this.top;
     const addresses = tensors.map((tensor, index) => {
-      const address = top;
-      top = align(address + tensor.data.byteLength);
+      requireOn(this.driver, this.inputs[index].name, tensor);
+      const address = tensor.held ? ON_DEVICE : top;
+      top = align(top + tensor.data.byteLength);
       this.describe(this.exports.input(index), address, tensor);
       return address;
     });
@@ -285,6 +297,14 @@ export class ModelModule {
       this.elements(tensor.dtype, addresses[index], tensor.data.length).set(/** @type {any} */ (tensor.data));
     });
     return results;
+  }
+
+  /**
+   * Whether an output of this run stays on the device.
+   * @param {number} _output
+   */
+  keeps(_output) {
+    return false;
   }
 
   /** Bytes of arena that the host needs for the bound inputs. */
@@ -322,10 +342,10 @@ export class ModelModule {
       const known = shape.every((extent) => extent >= 0);
       const element = dtypeOf(dtype).array.BYTES_PER_ELEMENT;
       const bytes = known ? shape.reduce((product, extent) => product * extent, element) : this.room[index];
-      view.setUint32(tensor, top, true);
+      const address = this.keeps(index) ? ON_DEVICE : top;
+      top = align(top + (this.keeps(index) ? 0 : bytes));
+      view.setUint32(tensor, address, true);
       view.setUint32(tensor + 4, bytes, true);
-      const address = top;
-      top = align(top + bytes);
       return address;
     });
     this.reserve(top + this.hostArena(), 'inputs, outputs and intermediate results', 'use smaller inputs');
@@ -360,7 +380,7 @@ export class ModelModule {
   describe(tensor, address, value) {
     const view = this.view();
     view.setUint32(tensor, address, true);
-    view.setUint32(tensor + 4, value.data.byteLength, true);
+    view.setUint32(tensor + 4, value.held?.bytes ?? value.data.byteLength, true);
     view.setInt32(tensor + 8, dtypeOf(value.dtype).code, true);
     view.setInt32(tensor + 12, value.shape.length, true);
     value.shape.forEach((extent, axis) => view.setBigInt64(tensor + 16 + 8 * axis, BigInt(extent), true));
@@ -382,7 +402,7 @@ export class ModelModule {
       if (own && own.length !== length) {
         throw new ShapeError(`output '${name}' has ${length} elements, and its array ${own.length} elements`);
       }
-      return { dtype, shape, data: this.elements(dtype, address, length) };
+      return { dtype, shape, data: this.elements(dtype, address, this.keeps(index) ? 0 : length) };
     });
     return found.map((tensor, index) => {
       const own = arrays[index];

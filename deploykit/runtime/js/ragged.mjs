@@ -2,9 +2,10 @@
 // makes models take and return them; for the rest of the runtime, values and lengths are plain tensors.
 
 import { dtypeOf } from './dtypes.mjs';
-import { ShapeError } from './errors.mjs';
+import { ShapeError, UsageError } from './errors.mjs';
 import { fetchJson } from './files.mjs';
 import { tensorsOf } from './inputs.mjs';
+import { DeviceTensor } from './kept.mjs';
 import { MANIFEST } from './opening.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
@@ -51,9 +52,12 @@ function adapt(model) {
   const [run, profile] = [model.run.bind(model), model.profile.bind(model)];
   Object.assign(model, {
     run: async (/** @type {Record<string, Given>} */ given, /** @type {Parameters<typeof run>[1]} */ options) => {
+      if (options?.keep || Object.values(given ?? {}).some((input) => input instanceof DeviceTensor)) {
+        throw new UsageError('values stay on the device only where each is one tensor: this model is ragged');
+      }
       const { plain, tensors } = plainOf(inputs, given);
       const sizes = sizesOf(inputs, tensors, lengthsOf(inputs, [...inputs, ...outputs]));
-      return packed(outputs, await run(plain, options), sizes);
+      return packed(outputs, /** @type {Record<string, Tensor>} */ (await run(plain, options)), sizes);
     },
     profile: async (/** @type {Record<string, Given>} */ given, /** @type {Parameters<typeof profile>[1]} */ options) =>
       profile(plainOf(inputs, given).plain, options),

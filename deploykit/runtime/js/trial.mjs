@@ -36,11 +36,12 @@ export class Trial {
    * @param {ModelModule} module
    * @param {readonly Tensor[]} tensors
    * @param {import('./module.mjs').Arrays} [arrays]
+   * @param {readonly boolean[]} [keep]
    */
-  async timed(module, tensors, arrays) {
+  async timed(module, tensors, arrays, keep) {
     const sample = this.sample ?? copiesOf(tensors);
     const start = performance.now();
-    const results = await module.run(tensors, arrays);
+    const results = await module.run(tensors, arrays, keep);
     const time = performance.now() - start;
     this.sample = sample;
     if (shapesOf(sample) === shapesOf(tensors)) {

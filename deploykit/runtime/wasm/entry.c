@@ -22,9 +22,22 @@ static dk_tensor inputs[DK_INPUTS + 1];
 static dk_tensor outputs[DK_OUTPUTS + 1];
 
 #ifdef DK_GPU
+static int32_t kept[DK_INPUTS + DK_OUTPUTS + 1];
+
+/* The buffers of inputs and outputs that stay on the device: `kept` of dk_driver. */
+EXPORT(int32_t*, kept)(void) {
+    return kept;
+}
+
+/* For each input and output, whether it may stay there. */
+EXPORT(const unsigned char*, resident)(void) {
+    return MODEL(_resident);
+}
+
 /* Begin the next run at its first step, even if the last run did not end. `binding_bytes`: see dk_driver. */
 EXPORT(void, restart)(double binding_bytes) {
     dk_web_driver.binding_bytes = (int64_t)binding_bytes;
+    dk_web_driver.kept = kept;
     model.driver = &dk_web_driver;
     model.resume = 0;
 }

@@ -42,4 +42,4 @@ static dk_status wait(dk_driver* self) {
 }
 
 /* JavaScript begins runs, and provides the buffers. */
-dk_driver dk_web_driver = {0, NULL, dispatch, copy, upload, download, wait, NULL, NULL};
+dk_driver dk_web_driver = {0, NULL, dispatch, copy, upload, download, wait, NULL, NULL, NULL, 0, 0};

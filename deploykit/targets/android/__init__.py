@@ -16,6 +16,7 @@ ABIs.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import tempfile
@@ -40,6 +41,7 @@ AAR, LIBRARIES = "aar", "so"
 
 INCLUDE = "include"
 WEIGHTS = "weights.bin"
+STEPS = "steps.txt"
 
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
 
@@ -106,7 +108,6 @@ class AndroidTarget:
         levels, on_gpu = split_gpu(programs)
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
-            _require_typed(levels[0])
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
@@ -151,7 +152,7 @@ class AndroidTarget:
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
             scratch = Path(place)
-            libraries = self._link(program, view, emitted, scratch, java=java)
+            libraries = self._link(levels, view, emitted, scratch, java=java)
             view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights, on_gpu)
@@ -159,8 +160,11 @@ class AndroidTarget:
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
+                from deploykit.targets.android.java import is_profiled
 
-                names = write_maven(view, libraries, weights, code, folder)
+                view["build"] = _digest(emitted)
+                assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
+                names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:
                 names = _copy_libraries(libraries, weights, code, folder)
@@ -194,18 +198,26 @@ class AndroidTarget:
         return [f"{INCLUDE}/{name}" for name in texts]
 
     def _link(
-        self, program: Program, view: Mapping[str, Any], emitted: Mapping[str, bytes], scratch: Path, *, java: bool
+        self,
+        programs: Sequence[Program],
+        view: Mapping[str, Any],
+        emitted: Mapping[str, bytes],
+        scratch: Path,
+        *,
+        java: bool,
     ) -> dict[str, Path]:
-        """The libraries by ABI, in `scratch`."""
+        """The libraries by ABI, in `scratch`. `programs` are those for CPUs."""
         from deploykit.parallel import each
+        from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
         from deploykit.targets.host import exported
 
+        program = programs[0]
         further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
         exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
         if view["on_gpu"] is not None:
             further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
-            exports += exported(view["on_gpu"]["functions"], instances=False)
+            exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             exports += [f"{view['on_gpu']['prefix']}_{device}" for device in view["devices"]]
         shared = [path for path in further if path.suffix == ".c"]
         macros = _macros(program, view) if java else None
@@ -217,7 +229,9 @@ class AndroidTarget:
                 if name.startswith(f"{abi.name}-"):
                     (place / name.removeprefix(f"{abi.name}-")).write_bytes(data)
             own = [*exports, *(("JNI_OnLoad",) if java else ())]
-            link(abi, place, sorted(place.glob("*.o")), output, own, shared, macros)
+            levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
+            of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
+            link(abi, place, sorted(place.glob("*.o")), output, own, shared, of_abi)
             return output
 
         return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
@@ -241,15 +255,50 @@ def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
 def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
     widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
     java_class = f"{view['package']}.Native".replace(".", "/")
-    on_gpu: dict[str, str | int] = {}
-    if view["on_gpu"] is not None:
-        on_gpu = {"DK_GPU_PREFIX": view["on_gpu"]["functions"][0]["prefix"]}
-        on_gpu |= {f"DK_{device.upper()}": 1 for device in view["devices"]}
-    return {
-        "DK_PREFIX": view["functions"][0]["prefix"],
+    macros: dict[str, str | int] = {
         "DK_JAVA_CLASS": f'"{java_class}"',
         "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
-    } | on_gpu
+        "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
+        "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
+    }
+    if view["on_gpu"] is not None:
+        macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
+        macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}
+        macros |= {f"DK_{device.upper()}": 1 for device in view["devices"]}
+    return macros
+
+
+def _programs(functions: Sequence[Mapping[str, Any]]) -> str:
+    """The functions of a model as `jni_programs.c` takes them."""
+    return " ".join(
+        f"STATEFUL({function['prefix']}, {function['states']['range']})"
+        if function["states"]
+        else f"PLAIN({function['prefix']})"
+        for function in functions
+    )
+
+
+def _digest(emitted: Mapping[str, bytes]) -> str:
+    """A text that is another one for other kernels."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(emitted):
+        digest.update(name.encode())
+        digest.update(emitted[name])
+    return digest.hexdigest()
+
+
+def _steps(programs: Sequence[Program]) -> bytes:
+    """The names of the steps of each program, for profiles: lines `= <CPU> ...`, and behind each the steps of these
+    programs in order, with a tab and what it computes if it takes time."""
+    from deploykit.compiler.program.plan import plan_of
+
+    texts: dict[str, list[str]] = {}
+    for program in programs:
+        plan = plan_of(program, program.public[0])
+        results = {entry.step: f"\t{entry.result}" for entry in plan.work}
+        text = "".join(f"{name}{results.get(number, '')}\n" for number, name in enumerate(plan.steps))
+        texts.setdefault(text, []).append(program.level)
+    return "".join(f"= {' '.join(names)}\n{text}" for text, names in texts.items()).encode()
 
 
 def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
@@ -262,16 +311,3 @@ def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[
     for name, data in code.items():
         (folder / name).write_bytes(data)
     return [*names, WEIGHTS, *code]
-
-
-def _require_typed(program: Program) -> None:
-    """Raise `UsageError` for a model that the Java classes cannot call."""
-    reason = None
-    if program.runs_instances:
-        reason = "a dynamic model"
-    elif len(program.public) > 1:
-        reason = "a model of several functions"
-    elif program.states.tensors:
-        reason = "a model with states"
-    if reason is not None:
-        raise UsageError(f"the Java classes of an AAR do not call {reason} yet: build libraries with --format so")

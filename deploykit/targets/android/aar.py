@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from deploykit.targets.android.jars import find_java_compiler, jar, write_zip
-from deploykit.targets.android.java import model_view, sources, stubs
+from deploykit.targets.android.java import readme_view, sources, stubs
 from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
@@ -35,10 +35,7 @@ def write_maven(
     _write_aar(view, classes, libraries, weights, code, folder / files[0])
     (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
     write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()}))
-    model = model_view(view)
-    given = model["arrays"] or model["tensors"]
-    view |= {"aar": files[0], "class": model["class"], "first": model["outputs"][0]}
-    view |= {"java": [text.rpartition(" ")[2] for text in given], "kotlin": [text.rpartition(" ")[2] for text in given]}
+    view |= {"aar": files[0], **readme_view(view)}
     return [*files, *_write_checksums(folder, files)]
 
 

@@ -6,6 +6,7 @@ the integers of their size. If the sizes of all inputs follow from dims, the mod
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
 
-_KINDS = {
+KINDS = {
     "float32": "float",
     "float64": "double",
     "float16": "short",
@@ -31,8 +32,13 @@ _KINDS = {
 }
 """The Java types of elements, by storage dtype."""
 
-CLASSES = (*("Assets", "AndroidSystem", "Device", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),)
+CLASSES = (
+    *("Assets", "AndroidSystem", "Device", "Function", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),
+)
 """The classes that all models have, beside exceptions."""
+
+FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts")
+"""The classes that some models have."""
 
 EXCEPTIONS = {
     "DeploykitException": ("RuntimeException", "The base of what a model raises."),
@@ -62,13 +68,21 @@ null
 
 KEYWORDS = frozenset(_KEYWORDS.split())
 
-_WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs"))
+_WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs", "inputs", "runs", "RUN"))
 """Words of the language, and names that the model's class has itself."""
+
+_METHODS = """
+clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
+stateMemory toString wait
+"""
+"""Methods that the model's class has whatever its functions are."""
 
 _TAKEN = """
 ActivityManager Arrays AssetFileDescriptor AutoCloseable ByteBuffer ByteOrder Closeable Collections Context Executor
 File FileInputStream FileNotFoundException Future FutureTask IOException InputStream Integer List Long Math NonNull
-Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System
+Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
+BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
+Locale Map NumberFormatException OutputStream StringBuilder
 """
 """Names of classes that the sources use."""
 
@@ -78,12 +92,18 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
     folder = str(view["package"]).replace(".", "/")
     model = model_view(view)
     texts = {f"{folder}/{model['class']}.java": render(_PACKAGE, "java/Model.java", model)}
-    for name in CLASSES:
-        texts[f"{folder}/{name}.java"] = render(_PACKAGE, f"java/{name}.java", view)
+    for name in (*CLASSES, *_further(model)):
+        texts[f"{folder}/{name}.java"] = render(_PACKAGE, f"java/{name}.java", {**view, **model})
     for name, (base, meaning) in EXCEPTIONS.items():
         own = {"package": view["package"], "exception": name, "base": base, "meaning": meaning}
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
     return texts
+
+
+def _further(model: Mapping[str, Any]) -> list[str]:
+    has_ragged = any(function["ragged"] for function in model["functions"])
+    has = {"Gpus": model["on_gpu"], "Profile": model["profiled"], "Ragged": has_ragged, "RaggedPorts": has_ragged}
+    return [name for name in FURTHER if has[name]]
 
 
 def stubs() -> dict[str, str]:
@@ -96,33 +116,100 @@ def stubs() -> dict[str, str]:
 
 
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template of the model's class needs."""
-    dims = view["dims"]
-    words = _unique([port["name"] for port in view["inputs"]] + [dim["name"] for dim in dims])
-    inputs = [_port(port, word) for port, word in zip(view["inputs"], words, strict=False)]
-    outputs = [
-        _port(port, word)
-        for port, word in zip(view["outputs"], _unique(port["name"] for port in view["outputs"]), strict=True)
-    ]
-    named = [_dim(dim, word) for dim, word in zip(dims, words[len(inputs) :], strict=True)]
-    chosen = [dim for dim in named if not dim["capacity"]]
-    tensors = [f"@NonNull Tensor {port['word']}" for port in inputs]
-    simple = bool(inputs) and all(isinstance(axis["dim"], int) or axis["extent"] for axis in _axes(view["inputs"]))
-    sizes = [dim["declared"] for dim in chosen] if simple else []
-    arrays = [f"@NonNull {port['java']}[] {port['word']}" for port in inputs] + sizes if simple else []
-    made = [_made(port, own["axes"], named) for port, own in zip(inputs, view["inputs"], strict=True)] if simple else []
+    """What the templates of classes need."""
+    functions = view["functions"]
+    several = len(functions) > 1
+    names = _unique((function["function"] for function in functions), _METHODS.split()) if several else [""]
+    found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
+    states = _states(view["stateful"]) if view["stateful"] else None
     return {
-        **{name: view[name] for name in ("package", "prefix")},
+        **{name: view[name] for name in ("package", "prefix", "on_gpu")},
         "weights_bytes": view["file_bytes"],
         "class": class_name(view["prefix"]),
+        "functions": found,
+        "states": states,
+        "stateful": states is not None,
+        "least": [f"{dim['minimum']}L" for dim in states or ()],
+        "profiled": is_profiled(view),
+        "instances": None,
+    }
+
+
+def readme_view(view: Mapping[str, Any]) -> dict[str, Any]:
+    """What examples of calls need: the names of the class and of the method, its arguments, and its first output."""
+    model = model_view(view)
+    function = model["functions"][0]
+    given = function["given"] if function["ragged"] else function["arrays"] or function["tensors"]
+    own: dict[str, Any] = {name: function[name] for name in ("run", "result", "memory", "run_async", "ragged")}
+    own |= {"class": model["class"], "first": function["outputs"][0], "state_dims": model["states"]}
+    return own | {"arguments": [text.rpartition(" ")[2] for text in given]}
+
+
+def is_profiled(view: Mapping[str, Any]) -> bool:
+    """Whether Java can time the steps: those of one function, whose runs can be repeated."""
+    return len(view["functions"]) == 1 and not view["stateful"] and not view["dynamic"]
+
+
+def _states(function: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The dims of states, which a function has."""
+    names = function["states"]["names"]
+    dims = [dim for dim in function["dims"] if dim["name"] in names]
+    words = _unique(dim["name"] for dim in dims)
+    return [_dim(dim, word, capacity=False) for dim, word in zip(dims, words, strict=True)]
+
+
+def _function(own: Mapping[str, Any], name: str, stateful: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A function of the model. `name` is the name of its method; empty: it is the only one."""
+    of_states = stateful["states"]["names"] if stateful else ()
+    words = _unique([port["name"] for port in own["inputs"]] + [dim["name"] for dim in own["dims"]])
+    inputs = [_port(port, word) for port, word in zip(own["inputs"], words, strict=False)]
+    fields = output_words(port["name"] for port in own["outputs"])
+    outputs = [_port(port, word) for port, word in zip(own["outputs"], fields, strict=True)]
+    dims = [
+        _dim(dim, word, capacity=dim["capacity"] and dim["name"] not in of_states)
+        for dim, word in zip(own["dims"], words[len(inputs) :], strict=True)
+    ]
+    axes = [axis for port in own["inputs"] for axis in port["axes"]]
+    simple = bool(inputs) and all(isinstance(axis["dim"], int) or axis["dim"] == "DK_AXIS_FIXED" for axis in axes)
+    ragged = any(port.get("instance") for port in (*own["inputs"], *own["outputs"]))
+    sizes = [dim["declared"] for index, dim in enumerate(dims) if any(axis["dim"] == index for axis in axes)]
+    arrays = [f"@NonNull {port['java']}[] {port['word']}" for port in inputs] + sizes
+    made = [_made(port, each["axes"], dims) for port, each in zip(inputs, own["inputs"], strict=True) if simple]
+    return {
+        "name": own["function"] if name else "",
+        "constant": f"{name}_" if name else "RUN",
+        "run": name or "run",
+        "run_async": f"{name}Async" if name else "runAsync",
+        "memory": f"{name}Memory" if name else "memory",
+        "reserve": f"{name}Reserve" if name else "reserve",
+        "result": f"{name[:1].upper()}{name[1:]}Result",
         "inputs": inputs,
         "outputs": outputs,
-        "dims": named,
-        "chosen": chosen,
-        "tensors": tensors,
-        "arrays": arrays,
-        "made": made,
+        "words": [port["word"] for port in inputs],
+        "dims": dims,
+        "chosen": [dim for dim in dims if not dim["capacity"]],
+        "tensors": [f"@NonNull Tensor {port['word']}" for port in inputs],
         "sizes": sizes,
+        "arrays": arrays if simple and not ragged else [],
+        "made": made,
+        "ragged": ragged,
+        **(_ragged(own, inputs) if ragged else {}),
+    }
+
+
+def _ragged(own: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters of a call with instances: those without inputs that follow from the lengths of instances."""
+    follow = {extent for port in own["inputs"] for extent in port["instance"] or ()}
+    given = [
+        {"word": port["word"], "type": "Ragged" if each["instance"] else "Tensor"}
+        for port, each in zip(inputs, own["inputs"], strict=True)
+        if each["name"] not in follow
+    ]
+    words = {port["word"] for port in given}
+    return {
+        "given": [f"@NonNull {port['type']} {port['word']}" for port in given],
+        "given_words": [port["word"] for port in given],
+        "unpacked": [port["word"] if port["word"] in words else "null" for port in inputs],
     }
 
 
@@ -138,22 +225,45 @@ def class_name(prefix: str) -> str:
     return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
 
 
+def output_words(names: Iterable[str]) -> list[str]:
+    """The names of the fields of a result, for outputs of these names."""
+    return _unique(names)
+
+
 def _port(port: Mapping[str, Any], word: str) -> dict[str, Any]:
     dtype = logical_dtype(port["type"].partition("[")[0])
-    java = _KINDS[dtype.storage.name]
+    java = KINDS[dtype.storage.name]
     text = f"{port['name']} {port['type']}".replace("*/", "* /").replace("{", "(").replace("}", ")")
-    return {"word": word, "text": text, "code": dtype.code, "java": java, "type": f"Tensor.Type.{java.upper()}"}
+    instance = port.get("instance")
+    return {
+        "word": word,
+        "text": text,
+        "string": _string(port["name"]),
+        "code": dtype.code,
+        "java": java,
+        "type": f"Tensor.Type.{java.upper()}",
+        "returned": "Ragged" if instance else "Tensor",
+        "extents": _extents(instance) if instance else "null",
+    }
 
 
-def _dim(dim: Mapping[str, Any], word: str) -> dict[str, Any]:
+def _extents(instance: Sequence[int | str | None]) -> str:
+    """The extents of an instance in Java; those that are neither numbers nor lengths are `?`."""
+    texts = ("?" if extent is None else str(extent) for extent in instance)
+    return f"{{{', '.join(map(_string, texts))}}}"
+
+
+def _string(text: str) -> str:
+    """A string literal."""
+    return json.dumps(text)
+
+
+def _dim(dim: Mapping[str, Any], word: str, *, capacity: bool) -> dict[str, Any]:
     bounds = f"{dim['minimum']}..{'' if dim['maximum'] < 0 else dim['maximum']}"
-    value = f"{dim['minimum']}L" if dim["capacity"] else word
-    own = {"declared": f"long {word}", "bounds": bounds, "bounds_text": f"{word} {bounds}", "value": value}
-    return own | {"word": word, "capacity": dim["capacity"]}
-
-
-def _axes(ports: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [axis | {"extent": axis["dim"] == "DK_AXIS_FIXED"} for port in ports for axis in port["axes"]]
+    value = f"{dim['minimum']}L" if capacity else word
+    own: dict[str, Any] = {"declared": f"long {word}", "bounds": bounds, "bounds_text": f"{word} {bounds}"}
+    own |= {"value": value, "word": word, "capacity": capacity, "string": _string(dim["name"])}
+    return own | {name: dim[name] for name in ("minimum", "maximum")}
 
 
 def _made(port: Mapping[str, Any], axes: Sequence[Mapping[str, Any]], dims: Sequence[Mapping[str, Any]]) -> str:
@@ -162,15 +272,17 @@ def _made(port: Mapping[str, Any], axes: Sequence[Mapping[str, Any]], dims: Sequ
     return f"Tensor.of({', '.join([port['word'], *shape])})"
 
 
-def _unique(names: Iterable[str]) -> list[str]:
-    """Java identifiers for names, all different."""
+def _unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Java identifiers for names, all different, and none of those `taken`."""
     found: list[str] = []
+    used = set(taken)
     for name in names:
         word = re.sub(r"[^0-9A-Za-z_]", "_", name).strip("_")
         word = word if word[:1].isalpha() else f"v{word}"
         word = f"{word}_" if word in _WORDS else word
         number, first = 2, word
-        while word in found:
+        while word in used:
             word, number = f"{first}{number}", number + 1
+        used.add(word)
         found.append(word)
     return found

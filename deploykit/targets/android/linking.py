@@ -29,7 +29,8 @@ _SYSTEM = """
 memcpy memmove memset memcmp strlen strcmp strrchr strstr malloc calloc realloc free posix_memalign mmap64 munmap open
 close mkstemp fopen fdopen fclose fread fwrite fgetc fseek ftell remove rename snprintf vsnprintf sscanf clock_gettime
 getauxval
-pthread_create pthread_join pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_mutex_destroy
+pthread_create pthread_join pthread_self
+pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_mutex_destroy
 pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast pthread_cond_destroy
 """
 
@@ -62,7 +63,8 @@ def link(
     java: Mapping[str, str | int] | None = None,
 ) -> None:
     """Link `objects`, the C files of `folder` and the sources `shared` by all models into the library `output`, which
-    has the symbols `exports`. `java`: the macros of `jni.c`, for a library that Java loads.
+    has the symbols `exports`. `java`: the macros of its interface for Java, for a library that Java loads, and whose
+    steps can be timed.
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
@@ -74,8 +76,9 @@ def link(
         scratch = Path(place)
 
         def made(source: Path) -> Path:
-            quick = ("-O1",) if source.name.endswith("_control.c") else ()
-            compiler.compile(source, scratch / f"{source.stem}.o", *options, f"-I{folder}", *quick)
+            further = ["-O1"] if source.name.endswith("_control.c") else []
+            further += ["-DDK_PROFILE"] if java is not None else []
+            compiler.compile(source, scratch / f"{source.stem}.o", *options, f"-I{folder}", *further)
             return scratch / f"{source.stem}.o"
 
         inputs = [*objects, *each(made, sorted(folder.glob("*.c")))]
@@ -84,12 +87,19 @@ def link(
             size = ("-Os",) if source in _SMALL else ()
             further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source == runtime.CORE else ()
             inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
-        if java is not None:
-            inputs.append(scratch / "jni.o")
-            compiler.compile(runtime.ANDROID_JNI, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
+        for source in _java_sources(java):
+            inputs.append(scratch / f"shared-{source.stem}.o")
+            compiler.compile(source, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
         version = scratch / "exports.map"
         version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
         compiler.link_alone([*inputs, *_stubs(compiler, abi, scratch)], output, *_linked(output.name, version))
+
+
+def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
+    """The sources of the interface for Java; `macros` are None without one."""
+    if macros is None:
+        return ()
+    return (*runtime.ANDROID_JNI, *((runtime.ANDROID_JNI_GPU,) if "DK_ON_GPU" in macros else ()))
 
 
 def _linked(name: str, version: Path) -> list[str]:

@@ -1,21 +1,26 @@
 """Runs an artifact for Android on this machine: the library for this machine's CPU in this process, else another one
-under an emulator. `DEPLOYKIT_ABI` chooses the library."""
+under an emulator. `DEPLOYKIT_ABI` chooses the library, or with `java` the classes of an AAR on a JVM."""
 
 from __future__ import annotations
 
 import os
+import platform
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.bionic import first_that_runs, open_bionic
 from deploykit.errors import ArtifactError, UsageError
+from deploykit.targets.android.on_jvm import OnJvm
 
 MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
 """The machines of ABIs, those that run best here first."""
 
 CHOICE = "DEPLOYKIT_ABI"
+
+JAVA = "java"
 
 
 def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
@@ -25,14 +30,29 @@ def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: Engine
     if options.cpu is not None:
         raise UsageError("an artifact for Android chooses its kernels itself")
     found = _libraries(folder, manifest, scratch)
-    abi = _chosen(found)
+    in_java = os.environ.get(CHOICE) == JAVA
+    abi = _for_java(folder, found, scratch) if in_java else _chosen(found)
     place = scratch if (scratch / "jni").exists() else folder
     own = scratch / abi
     own.mkdir(exist_ok=True)
-    return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
+
+    def native() -> Engine:
+        return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
+
+    return OnJvm(scratch, found[abi], manifest, options, native) if in_java else native()
 
 
-def _chosen(found: dict[str, Path]) -> str:
+def _for_java(folder: Path, found: Mapping[str, Path], scratch: Path) -> str:
+    """The ABI whose library a JVM of this machine loads. Raises `UsageError` if there is none."""
+    if not (scratch / "classes.jar").exists():
+        raise UsageError(f"{CHOICE} is '{JAVA}', and {folder} holds no AAR: build it without --format so")
+    for abi in found:
+        if MACHINES[abi] == platform.machine():
+            return abi
+    raise UsageError(f"{CHOICE} is '{JAVA}': a JVM of this machine cannot load a library for {', '.join(found)}")
+
+
+def _chosen(found: Mapping[str, Path]) -> str:
     wanted = os.environ.get(CHOICE)
     if wanted is not None:
         if wanted not in found:
@@ -52,8 +72,8 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
                 unpacked.extractall(scratch)
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
-        for file in (scratch / "assets" / manifest.prefix).iterdir():
-            file.rename(scratch / file.name)
+        for file in (scratch / "assets" / manifest.prefix).glob("*"):
+            (scratch / file.name).symlink_to(file)
     place = scratch / "jni" if archives else folder
     found = {abi: place / abi / name for abi in MACHINES if (place / abi / name).exists()}
     if not found:

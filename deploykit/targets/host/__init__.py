@@ -44,6 +44,9 @@ PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "d
 OF_STATES = ("state_bytes", "reset_state", "set_state")
 """The further symbols of a function with states."""
 
+OF_GPUS = ("resident",)
+"""The further symbol of a function on a GPU."""
+
 OF_STREAMS = ("submit", "step", "take", "has_room", "cancel")
 """The further symbols of a dynamic model."""
 
@@ -130,7 +133,7 @@ class HostTarget:
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
         public = exported(view["functions"], instances=program.runs_instances)
         if on_gpu is not None:
-            public += exported(view["on_gpu"]["functions"], instances=False)
+            public += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]
@@ -165,10 +168,10 @@ def require_known(devices: Iterable[str]) -> None:
             raise UsageError(f"there is no device '{device}': there are {' and '.join(CODE)}")
 
 
-def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool) -> list[str]:
+def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool, on_gpu: bool = False) -> list[str]:
     """The symbols of a model that a library exports. `functions` are views for templates; `instances`: the model is
-    dynamic."""
-    further = OF_STREAMS if instances else ()
+    dynamic; `on_gpu`: it is the model on a GPU."""
+    further = (*(OF_STREAMS if instances else ()), *(OF_GPUS if on_gpu else ()))
     return [
         f"{function['prefix']}_{name}"
         for function in functions

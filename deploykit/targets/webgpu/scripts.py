@@ -17,7 +17,20 @@ from deploykit.targets.webgpu.devices import WEBGPU
 
 _JOINED = {
     "model": (
-        *("errors", "tasks", "dtypes", "files", "inputs", "memory", "threads", "math", "module", "choices", "trial"),
+        *(
+            "errors",
+            "tasks",
+            "dtypes",
+            "files",
+            "kept",
+            "inputs",
+            "memory",
+            "threads",
+            "math",
+            "module",
+            "choices",
+            "trial",
+        ),
         *("opening", "model"),
     ),
     "gpu": ("limits", "device", "downloads", "gpu", "gpu-module"),

@@ -1,7 +1,7 @@
 """Steps on a GPU as C statements: calls of its driver, and places in its memory.
 
 Launch          dk_dispatch, with the number of a shader in `shaders.bindings`
-Transfer        driver->upload; or driver->download and a label, where the run goes on when the data are there
+Transfer        dk_upload; or dk_download and a label, where the run goes on when the data are there
 Copy, CopySlice driver->copy
 """
 
@@ -17,7 +17,7 @@ from deploykit.compiler.codegen.host.text import Lines, braced, checked, indente
 from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
 from deploykit.compiler.dims import substitute
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.program.ir import Launch, Transfer
+from deploykit.compiler.program.ir import ConstantStorage, Launch, Transfer
 
 
 def dispatch(scope: Scope, step: Launch) -> Lines:
@@ -25,7 +25,9 @@ def dispatch(scope: Scope, step: Launch) -> Lines:
     assert gpu is not None, "only programs with a GPU have shaders"
     sharing = sharing_of(scope.program, scope.function, step)
     firsts = [step.tensors[sharing.groups.index(group)] for group in range(len(sharing.written))]
-    places = [place for bound in zip(firsts, sharing.parts, strict=True) for place in _bindings(scope, *bound)]
+    places = [
+        place for bound in zip(firsts, sharing.parts, sharing.whole, strict=True) for place in _bindings(scope, *bound)
+    ]
     values = [scope.expr(value) for value in step.scalars]
     extent: IntExpr = 1 if kernel.parallel_extent is None else kernel.parallel_extent
     if kernel.team:
@@ -42,11 +44,15 @@ def dispatch(scope: Scope, step: Launch) -> Lines:
     )
 
 
-def _bindings(scope: Scope, tensor: int, parts: Sequence[int]) -> list[str]:
+def _bindings(scope: Scope, tensor: int, parts: Sequence[int], most: int) -> list[str]:
     """The slices of a tensor that has a binding for each of its `parts`. The first one is the whole tensor where the
-    device can bind that."""
+    device can bind that: `most` bytes, unless it is a constant."""
     if not parts:
         return [scope.slice(tensor)]
+    if not isinstance(scope.function.tensors[tensor].storage, ConstantStorage):
+        place = f"(dk_slice){scope.slice(tensor)}"
+        numbers = f"{most}, {parts[0]}, {{}}, {len(parts)}"
+        return [f"dk_part(driver, {place}, {numbers.format(number)})" for number in range(len(parts))]
     whole = sum(parts)
     first = scope.part(tensor, 0, f"driver->binding_bytes < {whole} ? {parts[0]} : {whole}")
     return [first, *(scope.part(tensor, at, size) for at, size in zip(accumulate(parts), parts[1:], strict=False))]
@@ -56,11 +62,12 @@ def transfer(scope: Scope, step: Transfer, number: int) -> Lines:
     lines: Lines = []
     for index in step.tensors:
         tensor, place = scope.tensor(index), scope.slice(index)
-        call = f"upload(driver, &place, {tensor})" if step.to_gpu else f"download(driver, {tensor}, &place)"
-        body = [
-            *statement(f"const dk_slice place = {place};"),
-            *checked(f"dk_check_driver(base, driver, driver->{call})"),
-        ]
+        call = (
+            f"dk_upload(base, driver, &place, {tensor})"
+            if step.to_gpu
+            else f"dk_download(base, driver, {tensor}, &place)"
+        )
+        body = [*statement(f"const dk_slice place = {place};"), *checked(call)]
         lines += braced(body)
     return lines if step.to_gpu else lines + wait(scope.resumes[number])
 

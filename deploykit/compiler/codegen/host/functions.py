@@ -62,6 +62,15 @@ def host_memory(scope: Scope) -> int:
     return HOST_ARENA * (ArenaStorage in kinds) + 2 * (ConstantStorage in kinds) + HOST_STATES * (StateStorage in kinds)
 
 
+def resident_ports(scope: Scope) -> list[int]:
+    """For each input, then each output, 1 if its value may stay on the GPU between runs: no step on the host reads or
+    writes it, except to transfer it at the beginning or at the end."""
+    function = scope.function
+    used = {function.tensors[index].storage for index in scope.reads.on_host}
+    ports = [*map(InputStorage, range(len(function.inputs))), *map(OutputStorage, range(len(function.outputs)))]
+    return [int(port not in used) for port in ports]
+
+
 def calls_in(steps: Iterable[Step]) -> Iterator[str]:
     """The names of the functions that `steps` call."""
     for numbered in number_steps(tuple(steps)):

@@ -1,6 +1,6 @@
 """The kernels of a program for the GPUs of native machines (`runtime/include/gpu.h`).
 
-kernels.spv         the kernels for Vulkan: modules of SPIR-V, one after the other
+kernels.spv         the kernels for Vulkan: modules of SPIR-V, one after the other, packed (`shaders.spirv.packing`)
 kernels.cl          the kernels for OpenCL, as one source
 <prefix>_kernels.h, <prefix>_kernels.c    the tables that say what each kernel takes, and where its code is
 
@@ -9,7 +9,7 @@ A kernel has a form for each set of features that its text asks for (`shaders.se
 
 from __future__ import annotations
 
-import hashlib
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
@@ -23,7 +23,7 @@ from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import prefix_of
 from deploykit.compiler.codegen.host.text import in_comment, render
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
-from deploykit.compiler.codegen.shaders.languages import opencl_program, spirv
+from deploykit.compiler.codegen.shaders.languages import opencl_program, pack, spirv
 from deploykit.compiler.codegen.shaders.sections import DOT_4X8, F16, SUBGROUPS, Shader
 from deploykit.compiler.codegen.weights.blob import by_offset, weights_bytes
 from deploykit.parallel import each
@@ -40,7 +40,7 @@ NEEDS = {F16: "DK_GPU_F16", SUBGROUPS: "DK_GPU_SUBGROUPS", DOT_4X8: "DK_GPU_DOT"
 @dataclass(frozen=True)
 class Form:
     """A form of a kernel for devices that have the features `needs` and bind `binding_bytes` at once: its code is at
-    bytes `offset` to `offset + size` of the file."""
+    bytes `offset` to `offset + size` of all code."""
 
     needs: tuple[str, ...]
     binding_bytes: int
@@ -57,9 +57,11 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
     files: dict[str, bytes] = {}
     tables = []
     for driver in drivers:
-        code, forms = _FORMS[driver](shaders)
-        files[CODE[driver]] = code
-        tables.append(_table(program, driver, code, names, forms))
+        parts, forms = _FORMS[driver](shaders)
+        code = b"".join(parts)
+        files[CODE[driver]] = packed = pack(parts) if driver == "vulkan" else code
+        table = _table(program, driver, code, names, forms)
+        tables.append(table | {"packed_bytes": len(packed) if packed is not code else 0})
     starts = tuple(_starts(program))
     view: dict[str, Any] = {"name": in_comment(program.name), "version": version, "prefix": prefix, "starts": starts}
     view |= {"macro": prefix.upper(), "tables": tables, "first_weight": first_weight, "gpu": program.gpu}
@@ -69,28 +71,28 @@ def emit_kernels(program: Program, drivers: Sequence[str], version: str, first_w
     return files
 
 
-def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
+def _spirv_forms(shaders: Mapping[str, Shader]) -> tuple[list[bytes], dict[str, list[Form]]]:
     """One module for each form. Forms with equal modules share one."""
     asked = [(name, features) for name, shader in shaders.items() for features in _features(shader)]
     modules = each(lambda form: spirv(shaders[form[0]].text(form[1])), asked)
     places: dict[bytes, int] = {}
-    code = bytearray()
+    size = 0
     forms: dict[str, list[Form]] = {}
     for (name, features), module in zip(asked, modules, strict=True):
         if module not in places:
-            places[module] = len(code)
-            code += module
+            places[module] = size
+            size += len(module)
         forms.setdefault(name, []).append(_form(features, places[module], len(module)))
-    return bytes(code), forms
+    return list(places), forms
 
 
-def _opencl_forms(shaders: Mapping[str, Shader]) -> tuple[bytes, dict[str, list[Form]]]:
+def _opencl_forms(shaders: Mapping[str, Shader]) -> tuple[list[bytes], dict[str, list[Form]]]:
     """One text for all kernels, which takes its forms when the device's driver builds it."""
     code = opencl_program(shaders).encode()
-    return code, {name: [Form((), 0, 0, len(code))] for name in shaders}
+    return [code], {name: [Form((), 0, 0, len(code))] for name in shaders}
 
 
-_FORMS: dict[str, Callable[[Mapping[str, Shader]], tuple[bytes, dict[str, list[Form]]]]] = {
+_FORMS: dict[str, Callable[[Mapping[str, Shader]], tuple[list[bytes], dict[str, list[Form]]]]] = {
     "vulkan": _spirv_forms,
     "opencl": _opencl_forms,
 }
@@ -124,8 +126,17 @@ def _table(
         "kernels": kernels,
         "forms": [form for name in names for form in forms[name]],
         "code_bytes": len(code),
-        "code_hash": int.from_bytes(hashlib.blake2b(code, digest_size=8).digest(), "little"),
+        "code_hash": code_hash(code),
     }
+
+
+def code_hash(data: bytes) -> int:
+    """`dk_hash` from 0 on (`runtime/gpu/work.h`)."""
+    found = 0
+    for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
+        found = (found ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        found ^= found >> 29
+    return found
 
 
 def _kernel(kernel: Kernel, sharing: Sharing) -> dict[str, Any]:

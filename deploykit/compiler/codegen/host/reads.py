@@ -23,6 +23,7 @@ from deploykit.compiler.program.ir import (
     Copy,
     CopySlice,
     Function,
+    InputStorage,
     Launch,
     Loop,
     OutputStorage,
@@ -88,6 +89,15 @@ class Reads:
     def tensors(self) -> frozenset[int]:
         """The tensors that the host uses."""
         return frozenset(index for step in self._steps if self.needs(step) for index in self._pointers(step))
+
+    @cached_property
+    def on_host(self) -> frozenset[int]:
+        """The tensors that steps on the host read or write, other than transfers. What the host sends to the GPU is
+        among them, unless it is an input."""
+        steps = [step for step in self._steps if self.needs(step)]
+        sent = {i for step in steps if isinstance(step, Transfer) and step.to_gpu for i in step.tensors}
+        sent = {i for i in sent if not isinstance(self.function.tensors[i].storage, InputStorage)}
+        return frozenset(i for step in steps if not isinstance(step, Transfer) for i in self._pointers(step)) | sent
 
     def needs(self, step: Step) -> bool:
         """Whether a step has any effect: it does more than set a data dim that nothing reads."""

@@ -187,9 +187,9 @@ class Scope:
             case StateStorage(state):
                 buffer, offset = "DK_BUFFER_STATES", self.expr(self.program.states.offsets[state])
             case InputStorage(port):
-                buffer, offset = f"DK_BUFFER_PORTS + {port}", "0"
+                buffer, offset = f"dk_port_buffer(driver, {port})", "0"
             case OutputStorage(port):
-                buffer, offset = f"DK_BUFFER_PORTS + {len(self.function.inputs) + port}", "0"
+                buffer, offset = f"dk_port_buffer(driver, {len(self.function.inputs) + port})", "0"
         return f"{{{buffer}, {quoted(tensor.name)}, {offset}, {self.expr(tensor_bytes(tensor))}}}"
 
     def callee(self, name: str) -> Function:

@@ -32,6 +32,7 @@ from deploykit.compiler.codegen.host.functions import (
     calls_in,
     functions_view,
     host_memory,
+    resident_ports,
     steps_view,
 )
 from deploykit.compiler.codegen.host.header import interface_view
@@ -88,6 +89,7 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     view = interface_view(program, function, version) | functions_view(scope)
     view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": ""}
     view |= {"host_memory": None if called else memory}
+    view |= {"resident": None if called or program.gpu is None else resident_ports(scope)}
     view |= {"host_arena": program.gpu is None or called or memory & HOST_ARENA}
     view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}

@@ -36,6 +36,8 @@ class Cpu:
 
     * `halves`: it may compute in float16;
     * `saturates`: one operation converts float32 to the nearest 32-bit integer in range;
+    * `rounds`: the instruction that converts a vector of float32 to the nearest int32, ties to even, where LLVM would
+      use two;
     * `offsets`: a load adds a constant to an address without wrapping around;
     * `narrows`: the instruction that halves the bits of the integers of a vector, where LLVM would split vectors into
       elements;
@@ -50,6 +52,7 @@ class Cpu:
     requires: tuple[str, ...] = ()
     halves: bool = True
     saturates: bool = False
+    rounds: str | None = None
     offsets: bool = False
     narrows: str | None = None
     choices: VectorChoices | None = None
@@ -58,6 +61,8 @@ class Cpu:
 _X86 = "x86_64-unknown-linux"
 _ARM = "aarch64-unknown-linux"
 _ARM32 = "armv7a-unknown-linux-musleabi"
+
+_ROUNDS = "llvm.aarch64.neon.fcvtns"
 
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -81,8 +86,8 @@ CPUS = {
         Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2),
         Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256, _V3),
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
-        Cpu("armv8-a", _ARM, "generic", ("+neon",), 128),
-        Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128),
+        Cpu("armv8-a", _ARM, "generic", ("+neon",), 128, rounds=_ROUNDS),
+        Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128, rounds=_ROUNDS),
     )
 }
 
@@ -134,4 +139,5 @@ def host_cpu() -> Cpu:
         tuple(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items())),
         width,
         tuple(sorted(present & CHECKED.get(triple, frozenset()))),
+        rounds=_ROUNDS if arch == "aarch64" else None,
     )

@@ -76,7 +76,7 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
         if cpu.saturates and source == "float32" and target in _SATURATING:
             return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
         if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
-            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), "llvm.lrint", expr.value.args[0])
+            return _nearest(expr.value.args[0], cpu)
         return _saturating_cast(expr, target)
 
     exact = func.attrs is not None and bool(func.attrs.get(EXACT))
@@ -221,6 +221,23 @@ def _rounded_within(value: Expr, limit: float) -> bool:
         return False
     bounds = [bound.value if isinstance(bound, prim.Broadcast) else bound for bound in (upper.b, lower.b)]
     return all(isinstance(bound, tirx.FloatImm) and abs(bound.value) <= limit for bound in bounds)
+
+
+def _nearest(value: Expr, cpu: Cpu) -> Expr:
+    """The nearest int32, ties to even, of a float32 that is in range."""
+    dtype = str(value.ty.dtype).replace("float", "int")
+    lanes = int(dtype.partition("x")[2] or 1)
+    if cpu.rounds is None or lanes % _REGISTER:
+        return tirx.call_llvm_pure_intrin(dtype, "llvm.lrint", value)
+    if lanes == _REGISTER:
+        return tirx.call_llvm_pure_intrin(dtype, cpu.rounds, value)
+    starts = range(0, lanes, _REGISTER)
+    parts = [_nearest(tirx.Shuffle([value], list(range(at, at + _REGISTER))), cpu) for at in starts]
+    return tirx.Shuffle(parts, list(range(lanes)))
+
+
+_REGISTER = 4
+"""The lanes of a register of 32-bit elements."""
 
 
 def _saturating_cast(expr: prim.Cast, target: str) -> Expr:

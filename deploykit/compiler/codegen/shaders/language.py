@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 class Sharing:
     """Where the operands of a launch lie. `groups[i]` is the number of the memory of operand `i`; `written[g]` says
     whether memory `g` is or may be written to during the launch. `parts[g]` are the bytes of each binding of memory
-    `g`, if it has several; the last may be smaller than the others."""
+    `g`, if it has several; the last may be smaller than the others. A device that binds `whole[g]` bytes at once binds
+    all of that memory to the first."""
 
     groups: tuple[int, ...]
     written: tuple[bool, ...]
     parts: tuple[tuple[int, ...], ...]
+    whole: tuple[int, ...]
 
     @staticmethod
     def apart(count: int) -> Sharing:
         """`count` operands, each in memory of its own that is written to."""
-        return Sharing(tuple(range(count)), (True,) * count, ((),) * count)
+        return Sharing(tuple(range(count)), (True,) * count, ((),) * count, (0,) * count)
 
 
 @dataclass(frozen=True)

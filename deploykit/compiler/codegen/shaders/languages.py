@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.shaders.opencl.program import opencl_program
+from deploykit.compiler.codegen.shaders.spirv.packing import pack
 from deploykit.compiler.codegen.shaders.spirv.shader import spirv
 from deploykit.compiler.codegen.shaders.wgsl.shader import WGSL
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.codegen.shaders.language import ShaderLanguage
     from deploykit.compiler.devices.gpu import Gpu
 
-__all__ = ["LANGUAGES", "language_of", "opencl_program", "spirv"]
+__all__ = ["LANGUAGES", "language_of", "opencl_program", "pack", "spirv"]
 
 LANGUAGES = {language.name: language for language in (WGSL,)}
 """The languages by name."""

@@ -21,7 +21,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.softmax_exp import power_of
 from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unrolled, vectorized
-from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, steps, together, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import const
 
@@ -202,13 +202,11 @@ class _Emitter:
         def place(i: Expr) -> Expr:
             return key + i if last is None else tirx.min(key + i, last)
 
-        def product(d: Expr) -> tirx.Stmt:
-            return step(
-                tile,
-                products,
-                lambda i: self.operand("keys", first, place(i), d),
-                lambda row: tirx.BufferLoad(self.queries, [d * height + row]),
-            )
+        def element(i: Expr, d: Expr) -> Expr:
+            return self.operand("keys", first, place(i), d)
+
+        def query(d: Expr, row: Expr) -> Expr:
+            return tirx.BufferLoad(self.queries, [d * height + row])
 
         def score(i: Expr, row: Expr, at: Expr) -> tirx.Stmt:
             exact = self.place.first + tirx.min(row, final)
@@ -222,8 +220,9 @@ class _Emitter:
                 found = pairs + found[len(pairs) * 2 :]
             return tirx.BufferStore(self.peak, tirx.max(self.peak[row], found[0]), [row])
 
-        steps = [tirx.AllocBuffer(products), zero(tile, products), loop("d", self.problem.depth, product)]
-        return sequence([*steps, each_vector(tile, score), self.rows(risen)])
+        added = steps(tile, products, self.problem.depth, element, query, together(self.blocks.device, tile))
+        begun = [tirx.AllocBuffer(products), zero(tile, products), added]
+        return sequence([*begun, each_vector(tile, score), self.rows(risen)])
 
     def rescaled(self, row: Expr) -> tirx.Stmt:
         """Compute the factor by which a raised peak shrinks earlier sums, and apply it to the total."""
@@ -264,19 +263,31 @@ class _Emitter:
             found = self.sums[(row + i) * width + start + e] * self.factor[row + i]
             return tirx.BufferStore(sums, found, [at])
 
+        held = local("held", tile.rows, DTYPE)
+        at_once = together(self.blocks.device, tile)
+        holds = at_once > 1 and tile.rows % at_once == 0
+
+        def power(key: Expr, i: Expr) -> Expr:
+            return tirx.BufferLoad(self.powers, [key * height + row + i])
+
+        def hold(key: Expr, v: Expr) -> tirx.Stmt:
+            return vectorized(at_once, lambda s: tirx.BufferStore(held, power(key, v + s), [v + s]))
+
         def add(key: Expr) -> tirx.Stmt:
-            return step(
-                tile,
-                sums,
-                lambda i: tirx.BufferLoad(self.powers, [key * height + row + i]),
-                lambda e: self.operand("values", first, key, start + e),
+            factors = partial(power, key)
+            loads: list[tirx.Stmt] = []
+            if holds:
+                factors = partial(_element, held)
+                loads = [tirx.AllocBuffer(held), *(hold(key, const(v)) for v in range(0, tile.rows, at_once))]
+            return sequence(
+                [*loads, step(tile, sums, factors, lambda e: self.operand("values", first, key, start + e))]
             )
 
         def end(i: Expr, e: Expr, at: Expr) -> tirx.Stmt:
             return tirx.BufferStore(self.sums, sums[at], [(row + i) * width + start + e])
 
-        steps = [tirx.AllocBuffer(sums), each_vector(tile, begin), loop("key", count, add), each_vector(tile, end)]
-        return sequence(steps)
+        added = loop("key", count, add)
+        return sequence([tirx.AllocBuffer(sums), each_vector(tile, begin), added, each_vector(tile, end)])
 
     def finish(self) -> list[tirx.Stmt]:
         """Store the sums times the shares."""
@@ -292,6 +303,10 @@ class _Emitter:
 
         stores = loop("row", place.count, lambda row: loop("place", width, lambda e: store(row, e)))
         return [self.rows(share), stores]
+
+
+def _element(buffer: Buffer, index: Expr) -> Expr:
+    return tirx.BufferLoad(buffer, [index])
 
 
 def _pieces(width: int, most: int, lanes: int) -> list[tuple[int, tuple[int, int]]]:

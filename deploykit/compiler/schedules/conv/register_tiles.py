@@ -31,7 +31,7 @@ from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, step, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, steps, tallest_by_element, together, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
@@ -61,6 +61,8 @@ def panel_vectors(device: Device, dtype: str, channels: int) -> int:
 def tile_height(device: Device, vectors: int, outputs: Expr) -> int:
     """The rows that fill the registers; fewer if a known number of outputs divides better."""
     tallest = max(1, min(24, (device.vector_registers - vectors - 1) // vectors))
+    if device.by_element:
+        tallest = tallest_by_element(device, vectors)
     count = static(outputs)
     if count is None:
         return tallest
@@ -256,12 +258,10 @@ class _Emitter:
             offset = (place.start + row) * depth + place.group * conv.source.depth + term
             return tirx.BufferLoad(conv.source.flat, [offset])
 
-        def right(column: Expr, term: Expr) -> Expr:
+        def right(term: Expr, column: Expr) -> Expr:
             return tirx.BufferLoad(self.packed, [weight + term * tile.columns + column]).astype(wide)
 
-        products = loop(
-            "k", terms, lambda k: step(tile, sums, lambda row: left(row, k), lambda column: right(column, k))
-        )
+        products = steps(tile, sums, terms, left, right, together(self.device, tile))
         code.add(tirx.AllocBuffer(sums))
         if conv.blocks.count == 1:
             code.add(zero(tile, sums), products, self.stored(tile, sums, place))

@@ -27,7 +27,7 @@ from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, steps, together, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
@@ -237,7 +237,7 @@ class _Emitter:
             def left(row: Expr, k: Expr) -> Expr:
                 return tirx.BufferLoad(self.points, [(first + row) * self.points_pitch + point * depth + k])
 
-            def right(column: Expr, k: Expr) -> Expr:
+            def right(k: Expr, column: Expr) -> Expr:
                 return tirx.BufferLoad(self.packed, [weight + k * tile.columns + column])
 
             def place(row: Expr, column: Expr) -> Expr:
@@ -252,7 +252,7 @@ class _Emitter:
             begun = zero(tile, cell)
             if blocks > 1:
                 begun = tirx.IfThenElse(block == 0, begun, each_vector(tile, resume))
-            terms = loop("k", depth, lambda k: step(tile, cell, lambda r: left(r, k), lambda c: right(c, k)))
+            terms = steps(tile, cell, depth, left, right, together(self.device, tile))
             return sequence([tirx.AllocBuffer(cell), begun, terms, each_vector(tile, keep)])
 
         code.add(loop("strip", strips, strip))

@@ -4,6 +4,9 @@ The rule takes the anchor `integer_depthwise` (`anchors.integer`) with weights `
 that fills a vector, the weights stay in registers for a whole row of outputs. Outputs whose taps all lie in the data
 read them unconditionally; for other outputs, each tap is checked. One unit of parallel work is a row of outputs.
 
+Where the device multiplies 16-bit integers to 32-bit ones, a vector has twice as many channels, whose factors are
+converted to 16 bits only.
+
 It declines other stages, machines without vectors, and epilogues that have no vector form.
 """
 
@@ -18,13 +21,14 @@ from tvm import ir, tirx
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import BEFORE, DILATION, STRIDES
+from deploykit.compiler.schedules.integer.dot import WIDENING
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.tir.rewriting import Expr, call_name, collect, sequence, substitute
-from deploykit.compiler.tir.values import as_index, const, dtype_of
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, sequence, substitute
+from deploykit.compiler.tir.values import as_index, consecutive, const, dtype_of
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
 
         def run(channel: Expr, lanes: int) -> tirx.Stmt:
             def output(source: Expr, x: Expr) -> tirx.Stmt:
-                return substitute(_output(task, source, channel, lanes), {**at, row.var: index_of(row, x)})
+                done = _output(task, source, channel, lanes, device)
+                return substitute(done, {**at, row.var: index_of(row, x)})
 
             inner = loop("x", stop - first, lambda x: output(task.inner, first + x))
             if task.inner.same_as(task.source):
@@ -115,7 +120,7 @@ def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
             )
             return sequence([inner, edge])
 
-        code.add(*_channel_runs(task.channels, device.lanes(32), run))
+        code.add(*_channel_runs(task.channels, device.lanes(16 if device.widening else 32), run))
         return code.statement()
 
     total = extents[0]
@@ -136,10 +141,29 @@ def _channel_runs(channels: int, lanes: int, run: Callable[[Expr, int], tirx.Stm
     return statements
 
 
-def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> tirx.Stmt:
+def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int, device: Device) -> tirx.Stmt:
     """`lanes` channels from `first` on of one output."""
     sums = local("sums", lanes, "int32")
     channel = task.axes[-1]
+
+    def add_widened(taps: dict[ir.Var, Expr]) -> tirx.Stmt:
+        assert isinstance(source, tirx.Mul)
+        assert device.widening is not None
+        multiply, half = WIDENING[device.widening], device.lanes(32)
+        factors = [local(name, lanes, "int16") for name in ("left", "right")]
+        steps: list[tirx.Stmt] = []
+        for factor, wide in zip(factors, (source.a, source.b), strict=True):
+
+            def lane(j: Expr, factor: Buffer = factor, wide: Expr = wide) -> tirx.Stmt:
+                value = substitute(wide, {**taps, channel.var: index_of(channel, first + j)})
+                return tirx.BufferStore(factor, value.astype("int16"), [j])
+
+            steps += [tirx.AllocBuffer(factor), vectorized(lanes, lane)]
+        for start in range(0, lanes, half):
+            at = [consecutive(const(start), half)]
+            product = multiply(*(tirx.BufferLoad(factor, at) for factor in factors))
+            steps.append(tirx.BufferStore(sums, tirx.BufferLoad(sums, at) + product, at))
+        return sequence(steps)
 
     def add(taps: dict[ir.Var, Expr]) -> tirx.Stmt:
         def lane(j: Expr) -> tirx.Stmt:
@@ -152,7 +176,9 @@ def _output(task: _Depthwise, source: Expr, first: Expr, lanes: int) -> tirx.Stm
         return task.finish(tirx.BufferLoad(sums, [j]), {channel.var: index_of(channel, first + j)})
 
     nothing = tirx.const(0, "int32")
-    steps = [vectorized(lanes, lambda j: tirx.BufferStore(sums, nothing, [j])), *_each_tap(task.taps, {}, add)]
+    wide = device.widening is not None and lanes == device.lanes(16) and isinstance(source, tirx.Mul)
+    added = _each_tap(task.taps, {}, add_widened if wide else add)
+    steps = [vectorized(lanes, lambda j: tirx.BufferStore(sums, nothing, [j])), *added]
     return sequence([tirx.AllocBuffer(sums), *steps, vectorized(lanes, store)])
 
 

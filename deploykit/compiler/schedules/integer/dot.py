@@ -107,7 +107,7 @@ def _vpdpbusd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
 
 
 def _sdot(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
-    return _call("llvm.aarch64.neon.sdot", lanes, sums, left, right)
+    return _call("llvm.aarch64.neon.sdot", lanes, sums, right, left)  # the last factor may be an element of a vector
 
 
 def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
@@ -117,6 +117,13 @@ def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
 def _only_on_gpus(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
     raise ValueError(f"a CPU has no {PACKED_4X8}")
 
+
+def _smull(left: Expr, right: Expr) -> Expr:
+    return _call("llvm.aarch64.neon.smull", 4, left, right)
+
+
+WIDENING: Mapping[str, Callable[[Expr, Expr], Expr]] = {"smull": _smull}
+"""Instructions that multiply registers of four 16-bit integers to 32-bit ones."""
 
 DOTS: Mapping[str, Dot] = {
     dot.name: dot

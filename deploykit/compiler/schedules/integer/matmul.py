@@ -17,7 +17,7 @@ It declines other stages, and machines without vectors, where they are ordinary 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -34,9 +34,9 @@ from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, tallest_by_element, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, sequence, substitute
-from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, repeated, static
+from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, repeated, static
 
 STRETCH = 8
 """The number of panels for which one copy of left factors is used."""
@@ -156,6 +156,10 @@ class _Emitter:
         self.vectors = product.width // self.lanes
         spare = self.vectors + 1 + product.dot.spare
         self.tallest = max(1, min(TALLEST, (device.vector_registers - spare) // self.vectors))
+        self.together = 1
+        if device.by_element and bits_of(product.dot.left) * product.dot.group == 32:
+            self.together = self.lanes
+            self.tallest = min(TALLEST, tallest_by_element(device, self.vectors))
         self.most = DEPTH_BYTES * 8 // bits_of(product.dot.left)
         self.taps = self._taps()
         self.part = self._part()
@@ -335,7 +339,7 @@ class _Emitter:
         code = Code()
         groups = code.let("groups", tirx.truncdiv(terms + (dot.group - 1), const(dot.group)))
         base = code.let("weights", self.panel_offset(place, panel) + tirx.truncdiv(start, const(dot.group)) * self.step)
-        steps = loop("g", groups, lambda g: self.step_of(place, sums, base, g))
+        steps = self.steps(place, sums, base, groups)
         if state is None:
             code.add(tirx.AllocBuffer(sums), zero(tile, sums), steps, self.stored(tile, sums, place, panel))
             return code.statement()
@@ -361,15 +365,45 @@ class _Emitter:
         lead = [substitute(substitute(i, self.product.values), place.batch) for i in self.product.right.indices[:-4]]
         return offset_of(source, [*lead, panel, const(0), const(0), const(0)])
 
-    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr) -> tirx.Stmt:
-        """Add one group of products to every sum."""
+    def steps(self, place: _Strip, sums: Buffer, base: Expr, groups: Expr) -> tirx.Stmt:
+        """Add `groups` groups of products to every sum. Several groups of left factors of a row are loaded as one
+        vector, if the instruction takes any of them."""
+        dot, count, rows = self.product.dot, self.together, place.tile.rows
+
+        def single(g: Expr) -> tirx.Stmt:
+            return self.step_of(
+                place, sums, base, g, lambda i: _load(place.factors, g * dot.group + i * self.stride, dot.group)
+            )
+
+        if count == 1:
+            return loop("g", groups, single)
+        held = local("held", rows * count, "int32")
+
+        def several(index: Expr) -> tirx.Stmt:
+            start = index * count
+            loads: list[tirx.Stmt] = []
+            for i in range(rows):
+                vector = _load(place.factors, start * dot.group + i * self.stride, count * dot.group)
+                value = tirx.reinterpret(f"int32x{count}", vector)
+                loads.append(tirx.BufferStore(held, value, [consecutive(const(i * count), count)]))
+            added = [self.step_of(place, sums, base, start + s, partial(_held, held, count, s)) for s in range(count)]
+            return sequence([tirx.AllocBuffer(held), *loads, *added])
+
+        known = static(groups)
+        whole = tirx.truncdiv(groups, const(count)) if known is None else const(known // count)
+        main = loop("g", whole, several)
+        if known is not None and known % count == 0:
+            return main
+        return sequence([main, loop("g", groups - whole * count, lambda g: single(whole * count + g))])
+
+    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr]) -> tirx.Stmt:
+        """Add one group of products to every sum; `group` gives that of the left factors of a row."""
         dot, lanes = self.product.dot, self.lanes
         weights = self.views.flat(self.product.right.source)
         spread = lanes * dot.group
         statements: list[tirx.Stmt] = []
         for i in range(place.tile.rows):
-            group = _load(place.factors, g * dot.group + i * self.stride, dot.group)
-            left = _copies(group, dot, lanes)
+            left = _copies(group(i), dot, lanes)
             for v in range(self.vectors):
                 right = _load(weights, base + g * self.step + v * spread, spread)
                 at = consecutive(const(i * place.tile.columns + v * lanes), lanes)
@@ -408,7 +442,10 @@ class _Emitter:
             )
         if known is not None and known < width:
             return through
-        whole = each_vector(tile, lambda i, c, at: self.store(place, panel, i, c, tirx.BufferLoad(sums, [at])))
+        wide, joined = tile, self.device.narrowed
+        if bits_of(dtype_of(self.product.finish.store.buffer)) == 8 and tile.vectors % joined == 0:
+            wide = replace(tile, vectors=tile.vectors // joined, lanes=tile.lanes * joined)
+        whole = each_vector(wide, lambda i, c, at: self.store(place, panel, i, c, tirx.BufferLoad(sums, [at])))
         if known is not None and known % width == 0:
             return whole
         return tirx.IfThenElse(panel * width + width <= columns, whole, through)
@@ -421,6 +458,10 @@ class _Emitter:
 
 def _load(buffer: Buffer, offset: Expr, count: int) -> Expr:
     return tirx.BufferLoad(buffer, [offset if count == 1 else consecutive(offset, count)])
+
+
+def _held(held: Buffer, count: int, s: int, i: int) -> Expr:
+    return tirx.BufferLoad(held, [const(i * count + s)])
 
 
 def _copies(group: Expr, dot: Dot, lanes: int) -> Expr:

@@ -17,8 +17,9 @@ from deploykit.compiler.tir.rewriting import Buffer, Expr
 class Product:
     """One product: loops over `batch`, then `rows` x `columns` results. Each result is a sum over `depth` of `left`
     times `right`. `right` is an element of the packed `panels`, or an expression over the axes if there are none.
-    `ends` are those of the depth. `turned`: consecutive elements of the right operand are steps, not columns. `starts`
-    are numbers that the operands' indices contain, looked up once for each unit of work."""
+    `ends` are those of the depth. `turned`: consecutive elements of the right operand are steps, not columns;
+    `contiguous`: those of the left operand are steps, too. `starts` are numbers that the operands' indices contain,
+    looked up once for each unit of work."""
 
     batch: tuple[Axis, ...]
     rows: Axis
@@ -30,6 +31,7 @@ class Product:
     width: int
     ends: Ends | None
     turned: bool
+    contiguous: bool
     starts: Mapping[ir.Var, ir.TensorLoad]
 
 

@@ -59,7 +59,9 @@ from deploykit.compiler.schedules.matmul.tile import (
     products,
     step,
     step_of_some,
+    steps,
     tile_for,
+    together,
     zero,
 )
 from deploykit.compiler.schedules.matmul.tile_heights import heights_for, sizes_of
@@ -133,6 +135,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
         width,
         None if ends is None else ends.over(rows.var, values),
         turned,
+        static_stride(left.strides[len(stage.axes)]) == 1,
         {var: substitute(load, values) for var, load in starts.items()},
     )
     return [_Emitter(product, results, tile, blocking, views, device).units()]
@@ -333,7 +336,7 @@ class _Emitter:
     def passing(self, strip: Strip, panel: Expr, panels: Expr) -> tirx.Stmt:
         """The blocks of a tile's rows, after a copy of the rows."""
         passing = loop("panel", panels, lambda p: self.block(strip, panel + p))
-        if self.copied is None or strip.direct:
+        if self.copied is None or not self.copies(strip):
             return passing
         lanes, target, pitch = strip.tile.lanes, self.copied, self.blocking.pitch
 
@@ -379,7 +382,9 @@ class _Emitter:
             return sequence([*self.ahead(strip, panel, k), outer])
 
         def one() -> tirx.Stmt:
-            return sequence([loop("k", strip.whole, single), *self.rest(strip, sums, left, right)])
+            number = together(self.device, tile) if self.copies(strip) or self.product.contiguous else 1
+            whole = steps(tile, sums, strip.whole, left, right, number, partial(self.ahead, strip, panel))
+            return sequence([whole, *self.rest(strip, sums, left, right)])
 
         def split(streams: int, together: Callable[[Callable[[Expr], Expr]], tirx.Stmt]) -> tirx.Stmt:
             whole = tirx.truncdiv(strip.steps, const(streams))
@@ -403,7 +408,7 @@ class _Emitter:
         """The elements that a tile multiplies: `left(row, step)` and `right(step, column)`."""
 
         def left(i: Expr, k: Expr) -> Expr:
-            if self.copied is None or strip.direct:
+            if self.copied is None or not self.copies(strip):
                 return self.left(strip, i, k)
             return tirx.BufferLoad(self.copied, [i * self.blocking.pitch + k])
 
@@ -413,6 +418,10 @@ class _Emitter:
             return tirx.BufferLoad(self.packed, [self.packed_at(strip, panel, k, column)])
 
         return left, right
+
+    def copies(self, strip: Strip) -> bool:
+        """Whether a tile reads a copy of its rows."""
+        return self.copied is not None and not strip.direct
 
     def rest(
         self,

@@ -10,15 +10,16 @@ All tile indices are constants in the emitted code, so that the sums stay in reg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm import ir, tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.loops import local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
-from deploykit.compiler.tir.values import bits_of, const, dtype_of, static
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
     registers. A tile of one vector per row has at most `CHAINS` rows."""
     lanes = device.lanes(bits_of(dtype))
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
+    if device.by_element:
+        rows = min(rows, tallest_by_element(device, vectors))
     return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
 
 
@@ -132,6 +135,67 @@ def products(tile: Tile, sums: Buffer, product: Callable[[Expr, Expr], Expr]) ->
         return tirx.BufferStore(sums, tirx.BufferLoad(sums, [at]) + product(row, column), [at])
 
     return each_vector(tile, add)
+
+
+def steps(
+    tile: Tile,
+    sums: Buffer,
+    count: Expr | int,
+    left: Callable[[Expr, Expr], Expr],
+    right: Callable[[Expr, Expr], Expr],
+    together: int,
+    ahead: Callable[[Expr], Sequence[tirx.Stmt]] = lambda _: (),
+) -> tirx.Stmt:
+    """Add `count` outer products, `left(row, step) * right(step, column)`.
+
+    `together` neighbouring left factors of a row are loaded as one vector, whose elements are then factors of all
+    lanes. `ahead(step)` is done before each step."""
+
+    def single(k: Expr) -> tirx.Stmt:
+        return sequence([*ahead(k), step(tile, sums, lambda i: left(i, k), partial(right, k))])
+
+    if together == 1:
+        return loop("k", count, single)
+    held = local("held", tile.rows * together, tile.dtype)
+
+    def load(start: Expr, i: Expr) -> tirx.Stmt:
+        return vectorized(together, lambda s: tirx.BufferStore(held, left(i, start + s), [i * together + s]))
+
+    def several(index: Expr) -> tirx.Stmt:
+        start = index * together
+        added = [
+            sequence(
+                [
+                    *ahead(start + s),
+                    step(
+                        tile,
+                        sums,
+                        lambda i, s=s: tirx.BufferLoad(held, [i * together + s]),  # type: ignore[misc]
+                        partial(right, start + s),
+                    ),
+                ]
+            )
+            for s in range(together)
+        ]
+        return sequence([tirx.AllocBuffer(held), unrolled("i", tile.rows, partial(load, start), False), *added])
+
+    known = static(count) if not isinstance(count, int) else count
+    whole = tirx.truncdiv(as_index(count), const(together)) if known is None else const(known // together)
+    main = loop("k", whole, several)
+    if known is not None and known % together == 0:
+        return main
+    return sequence([main, loop("k", count - whole * together, lambda k: single(whole * together + k))])
+
+
+def tallest_by_element(device: Device, vectors: int) -> int:
+    """The rows of a tile whose sums and left factors, a vector of them for each row, leave registers for the right
+    factors of a step."""
+    return max(1, (device.vector_registers - vectors) // (vectors + 1))
+
+
+def together(device: Device, tile: Tile) -> int:
+    """The left factors of a row that are loaded at once."""
+    return tile.lanes if device.by_element else 1
 
 
 def step_of_some(

@@ -14,6 +14,7 @@ typedef struct {
 #define PTHREAD_MUTEX_INITIALIZER {{0}}
 
 int pthread_create(pthread_t* thread, const void* attributes, void* (*start)(void*), void* argument);
+pthread_t pthread_self(void);
 int pthread_join(pthread_t thread, void** result);
 int pthread_mutex_init(pthread_mutex_t* mutex, const void* attributes);
 int pthread_mutex_lock(pthread_mutex_t* mutex);

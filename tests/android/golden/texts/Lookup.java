@@ -21,37 +21,21 @@ public final class Lookup implements AutoCloseable {
     /** The bytes of the weights, which are mapped into memory and not counted by {@link #memory}. */
     public static final long WEIGHTS_BYTES = 2048L;
 
-    private static final String ASSET = "lookup/weights.bin";
-    private static final int[] DTYPES = {0, 7};
-    private static final Tensor.Type[] TYPES = {Tensor.Type.FLOAT, Tensor.Type.LONG};
-    private static final Tensor.Type[] OUTPUTS = {Tensor.Type.FLOAT, Tensor.Type.LONG};
+    private static final Function RUN = new Function(0,
+            new int[] {0, 7},
+            new Tensor.Type[] {Tensor.Type.FLOAT, Tensor.Type.LONG},
+            new Tensor.Type[] {Tensor.Type.FLOAT, Tensor.Type.LONG});
 
     private final Session session;
 
     private Lookup(Assets assets, Options options, Memory memory, File cache) {
-        session = new Session(assets, options, memory, cache, ASSET, WEIGHTS_BYTES);
+        session = new Session(assets, options, memory, cache, WEIGHTS_BYTES);
     }
 
     /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
         return Session.devices();
-    }
-
-    /**
-     * The bytes of memory that a run needs for intermediate results and outputs. No model need be loaded.
-     * Raises {@link ShapeException} for sizes out of their bounds.
-     *
-     * @param b 1..8
-     *
-     * @param n 1..64
-     */
-    public static long memory(long b, long n) {
-        long bytes = Native.memory(new long[] {b, n});
-        if (bytes == Long.MAX_VALUE) {
-            throw new ShapeException("sizes out of their bounds: b 1..8, n 1..64");
-        }
-        return bytes;
     }
 
     /** Load the model from the assets of an app. */
@@ -82,6 +66,22 @@ public final class Lookup implements AutoCloseable {
         return session.device();
     }
 
+    /**
+     * The bytes of memory that a run needs for intermediate results and outputs. No model need be loaded.
+     * Raises {@link ShapeException} for sizes out of their bounds.
+     *
+     * @param b 1..8
+     *
+     * @param n 1..64
+     */
+    public static long memory(long b, long n) {
+        long bytes = Native.memory(0, new long[] {b, n});
+        if (bytes == Long.MAX_VALUE) {
+            throw new ShapeException("sizes out of their bounds: b 1..8, n 1..64");
+        }
+        return bytes;
+    }
+
     /** Take the memory for runs of these sizes now, so that no run has to wait for it. */
     public void reserve(long b, long n) {
         session.reserve(memory(b, n));
@@ -96,7 +96,7 @@ public final class Lookup implements AutoCloseable {
      */
     @NonNull
     public Result run(@NonNull Tensor x, @NonNull Tensor ids) {
-        return new Result(session.run(DTYPES, TYPES, OUTPUTS, x, ids));
+        return new Result(session.run(RUN.call(x, ids)));
     }
 
     /** Run the model on another thread. A run that is cancelled before it has begun does not take place. */
@@ -117,6 +117,12 @@ public final class Lookup implements AutoCloseable {
     @NonNull
     public Future<Result> runAsync(@NonNull Executor executor, @NonNull float[] x, @NonNull long[] ids, long b, long n) {
         return runAsync(executor, Tensor.of(x, b, n), Tensor.of(ids, b));
+    }
+
+    /** Run the model so often, after a run that does not count, and time its steps. */
+    @NonNull
+    public Profile profile(int runs, @NonNull Tensor x, @NonNull Tensor ids) {
+        return session.profile(RUN.call(x, ids), runs);
     }
 
     /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */

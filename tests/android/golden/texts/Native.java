@@ -2,7 +2,7 @@ package org.deploykit.lookup;
 
 import java.nio.ByteBuffer;
 
-/** The functions of the native library. A session is an address. */
+/** The functions of the native library. A session is an address; functions of the model have numbers. */
 final class Native {
     static {
         System.loadLibrary("lookup");
@@ -24,11 +24,24 @@ final class Native {
 
     static native void error(long session, byte[] text);
 
-    static native int bind(long session, ByteBuffer[] inputs, long[] described, long[] needs);
+    static native int bind(long session, int function, ByteBuffer[] inputs, long[] described, long[] needs);
+
+    static native void keep(long session, int function, boolean keep);
 
     static native int reserve(long session, long bytes);
 
-    static native int run(long session, ByteBuffer[] inputs, ByteBuffer[] outputs, long[] shapes);
+    static native int run(
+            long session, int function, ByteBuffer[] inputs, ByteBuffer[] outputs, long[] shapes, long[] needs);
 
-    static native long memory(long[] dims);
+    static native long memory(int function, long[] dims);
+
+    static native long stateBytes(long[] sizes);
+
+    static native int reset(long session, long[] sizes);
+
+    static native void level(long session, byte[] name);
+
+    static native int measure(long session, int steps);
+
+    static native void measured(long[] calls, long[] host, long[] device);
 }

@@ -18,6 +18,7 @@ import onnx
 from tvm import ir
 
 from deploykit import runtime
+from deploykit.compiler.codegen.host.gpu import code_hash
 from deploykit.compiler.codegen.shaders.bindings import shaders_of
 from deploykit.compiler.codegen.shaders.opencl.program import opencl_program
 from deploykit.compiler.codegen.shaders.opencl.uses import scalars_of
@@ -115,9 +116,11 @@ class ProgramInfo(ctypes.Structure):
         ("groups", c_int32),
         ("start_count", c_int32),
         ("starts", c_void_p),
+        ("first_weight", c_int64),
         ("weights_bytes", c_int64),
         ("code_bytes", c_int64),
         ("code_hash", c_uint64),
+        ("packed_bytes", c_int64),
     )
 
 
@@ -141,7 +144,8 @@ def opened(shaders: Mapping[str, Shader], code: str) -> Any:
     """An open device with these kernels."""
     kernels = (KernelInfo * len(shaders))(*(_info(name, shader) for name, shader in shaders.items()))
     text, error = code.encode(), ctypes.create_string_buffer(2000)
-    info = ProgramInfo(kernels, len(kernels), WEBGPU.workgroup, WEBGPU.groups, code_bytes=len(text))
+    sizes = {"code_bytes": len(text), "code_hash": code_hash(text)}
+    info = ProgramInfo(kernels, len(kernels), WEBGPU.workgroup, WEBGPU.groups, **sizes)
     driver, path = library()
     gpu = driver.dk_opencl_open(info, text, Options(library=path), error, len(error))
     assert gpu, error.value.decode()

@@ -36,7 +36,7 @@ class Part(Dispatcher):
         self.groups = tuple(groups)
         self.count = max(groups) + 1
         written = tuple(group == groups[-1] for group in range(self.count))
-        sharing = Sharing(self.groups, written, ((),) * self.count)
+        sharing = Sharing(self.groups, written, ((),) * self.count, (0,) * self.count)
         self.compiled = self.pipeline(language_of(WEBGPU).emit(part.kernel.kernel, sharing, WEBGPU).text(()))
 
     def __call__(self, arguments: Sequence[np.ndarray]) -> np.ndarray:

@@ -7,7 +7,7 @@ export namespace project {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** rows  float32[rows, 6] */
-    "rows": Float32Array | { data: Float32Array; shape: readonly [number, 6] };
+    "rows": Float32Array | { data: Float32Array; shape: readonly [number, 6] } | DeviceTensor<'float32', Own<Float32Array>>;
   }
 
   interface Outputs {
@@ -26,7 +26,7 @@ export namespace update {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** x  float32[streams, 6] */
-    "x": Float32Array | { data: Float32Array; shape: readonly [number, 6] };
+    "x": Float32Array | { data: Float32Array; shape: readonly [number, 6] } | DeviceTensor<'float32', Own<Float32Array>>;
   }
 
   interface Outputs {
@@ -45,7 +45,7 @@ export namespace read {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** query  float32[batch, 6] */
-    "query": Float32Array | { data: Float32Array; shape: readonly [number, 6] };
+    "query": Float32Array | { data: Float32Array; shape: readonly [number, 6] } | DeviceTensor<'float32', Own<Float32Array>>;
   }
 
   interface Outputs {
@@ -79,8 +79,14 @@ export interface LoadOptions {
 
 /** One function of the model. Runs of all functions wait for each other. */
 export interface Run<Inputs, Outputs, Dims> {
-  /** `signal` aborts the wait for earlier runs. Inputs may be changed as soon as this returns. */
-  run(inputs: Inputs, options?: { signal?: AbortSignal }): Promise<Outputs>;
+  /**
+   * `signal` aborts the wait for earlier runs. Inputs may be changed as soon as this returns. Outputs in `keep` stay on
+   * the device, and later runs, also those of other functions, take them as inputs.
+   */
+  run<Names extends keyof Outputs = never>(
+    inputs: Inputs,
+    options?: { signal?: AbortSignal; keep?: readonly Names[] },
+  ): Promise<Keeping<Outputs, Names>>;
   /** Bytes that a run needs: for the weights, for the arena of intermediate results, and in total. */
   memory(dims?: Dims): { weights: number; arena: number; total: number };
 }
@@ -101,6 +107,28 @@ export interface Model {
 
 /** Load this model. */
 export function load(options?: LoadOptions): Promise<Model>;
+
+/** An output that a run kept, to be an input of later runs. On WebGPU it is in the memory of the GPU. */
+export interface DeviceTensor<Dtype extends string, Elements> {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** Whether it is in the memory of a GPU. */
+  readonly onDevice: boolean;
+  /** A copy of its elements. */
+  data(): Promise<Elements>;
+  /** Release its memory. It cannot be used afterwards; runs that were called before still have it. */
+  free(): void;
+}
+
+/** The outputs of a run that keeps those called `Names` on its device. */
+export type Keeping<Outputs, Names> = {
+  [Name in keyof Outputs]: Name extends Names
+    ? Outputs[Name] extends { dtype: infer Dtype extends string; data: infer Elements }
+      ? DeviceTensor<Dtype, Elements>
+      : never
+    : Outputs[Name];
+};
+
 
 export class DeploykitError extends Error {}
 export class ShapeError extends DeploykitError {}

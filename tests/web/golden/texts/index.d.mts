@@ -3,9 +3,9 @@
 /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
 export interface Inputs {
   /** x  float32[n, 3, h, 20] */
-  "x": Float32Array | { data: Float32Array; shape: readonly [number, 3, number, 20] };
+  "x": Float32Array | { data: Float32Array; shape: readonly [number, 3, number, 20] } | DeviceTensor<'float32', Own<Float32Array>>;
   /** shift  int64[n] */
-  "shift": BigInt64Array | { data: BigInt64Array; shape: readonly [number] };
+  "shift": BigInt64Array | { data: BigInt64Array; shape: readonly [number] } | DeviceTensor<'int64', Own<BigInt64Array>>;
 }
 
 export interface Outputs {
@@ -79,12 +79,13 @@ export interface Model {
   /**
    * Calls wait for each other; `signal` aborts the wait. Inputs may be changed as soon as this returns.
    * With `outputs`, results go into these arrays, which must have the outputs' lengths, instead of new ones.
+   * Outputs in `keep` stay on the device, and later runs take them as inputs.
    * Rejects with ShapeError, MemoryError, WorkerError or UsageError.
    */
-  run<Given extends Arrays = {}>(
+  run<Given extends Arrays = {}, Names extends keyof Outputs = never>(
     inputs: Inputs,
-    options?: { signal?: AbortSignal; outputs?: Given },
-  ): Promise<Filled<Given>>;
+    options?: { signal?: AbortSignal; outputs?: Given; keep?: readonly Names[] },
+  ): Promise<Keeping<Filled<Given>, Names>>;
   /** Repeat a run for about `seconds` (by default 0.5) and time its steps. */
   profile(inputs: Inputs, options?: { seconds?: number; signal?: AbortSignal }): Promise<Profile>;
   /** Bytes that a run needs: for the weights, for the arena of intermediate results, and in total. */
@@ -95,6 +96,27 @@ export interface Model {
 
 /** Load this model. */
 export function load(options?: LoadOptions): Promise<Model>;
+
+/** An output that a run kept, to be an input of later runs. On WebGPU it is in the memory of the GPU. */
+export interface DeviceTensor<Dtype extends string, Elements> {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** Whether it is in the memory of a GPU. */
+  readonly onDevice: boolean;
+  /** A copy of its elements. */
+  data(): Promise<Elements>;
+  /** Release its memory. It cannot be used afterwards; runs that were called before still have it. */
+  free(): void;
+}
+
+/** The outputs of a run that keeps those called `Names` on its device. */
+export type Keeping<Outputs, Names> = {
+  [Name in keyof Outputs]: Name extends Names
+    ? Outputs[Name] extends { dtype: infer Dtype extends string; data: infer Elements }
+      ? DeviceTensor<Dtype, Elements>
+      : never
+    : Outputs[Name];
+};
 
 export class DeploykitError extends Error {}
 export class ShapeError extends DeploykitError {}

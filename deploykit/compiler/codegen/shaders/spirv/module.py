@@ -14,7 +14,9 @@ from deploykit.compiler.codegen.shaders.spirv.numbers import (
     LOCAL_SIZE,
     LOGICAL,
     MAGIC,
+    SHAPES,
     TO_NEAREST_EVEN,
+    USUAL_SHAPE,
     VERSION,
     Capability,
     Decoration,
@@ -39,6 +41,8 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
 )
 
 _LIBRARY = "GLSL.std.450"
+_HEADER, _BOUND = 5, 3
+"""The words before the first instruction, and the place of one more than the last id."""
 
 
 class ModuleBuilder:
@@ -213,10 +217,24 @@ class ModuleBuilder:
         _append(words, Op.MEMORY_MODEL, LOGICAL, GLSL450)
         _append(words, Op.ENTRY_POINT, GL_COMPUTE, entry, *_string(name), *interface)
         _append(words, Op.EXECUTION_MODE, entry, LOCAL_SIZE, *(*workgroup, 1, 1)[:3])
-        found = array("I", [*words, *self._decorations, *self._declarations, *self.functions])
+        found = array("I", _renumbered([*words, *self._decorations, *self._declarations, *self.functions]))
         if sys.byteorder == "big":
             found.byteswap()
         return found.tobytes()
+
+
+def _renumbered(words: list[int]) -> list[int]:
+    """The module with ids in the order in which they appear, so that equal code in two modules looks alike."""
+    numbers: dict[int, int] = {}
+    at = _HEADER
+    while at < len(words):
+        shape = SHAPES.get(words[at] & 0xFFFF, USUAL_SHAPE)
+        for place in range(1, words[at] >> 16):
+            if shape[min(place, len(shape)) - 1] != "w":
+                words[at + place] = numbers.setdefault(words[at + place], len(numbers) + 1)
+        at += words[at] >> 16
+    words[_BOUND] = len(numbers) + 1
+    return words
 
 
 def _append(into: list[int], op: int, *words: int) -> None:

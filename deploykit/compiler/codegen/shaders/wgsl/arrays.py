@@ -14,14 +14,14 @@
 
 The atomic operations leave the other elements of a word alone, so different invocations may write neighbours.
 
-A constant that is larger than the largest binding of some devices has several bindings, each an array of its own. A
-device that can bind all of it binds it to the first array and loads all elements from there. Other devices load each
-element from the array that it lies in.
+A tensor that is larger than the largest binding of some devices has several bindings, each an array of its own. A
+device that can bind all of it binds it to the first array and loads and stores all elements there. Other devices use,
+for each element, the array that it lies in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +36,8 @@ _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 class Array:
     """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;
     `vectors`: whether its elements are vectors of four; `blocks`: whether they are four words of 8-bit elements. A
-    constant of `size` bytes with several bindings consists of the arrays `parts`, of `length` elements, vectors or
-    blocks each."""
+    tensor with several bindings consists of the arrays `parts`, of `length` elements, vectors or blocks each; a device
+    that binds `size` bytes at once has all of it in the first."""
 
     name: str
     dtype: str
@@ -93,7 +93,7 @@ class Array:
         if not self.called:
             return ""
         if self.parts:
-            return "".join(part.functions(part.load(""), f16=f16) for part in self.parts)
+            return "".join(part.functions(part.load("") + part.store("", ""), f16=f16) for part in self.parts)
         kind = self._kind
         if self.half and (f16 or self.vectors):
             element = f"{self.name}[i]"
@@ -110,28 +110,29 @@ class Array:
         return "".join(function for call, function in calls.items() if call in text)
 
     def sections(self, text: str) -> tuple[Section, ...]:
-        """The functions that `text` calls to load an element or a word from the right part, if there are parts."""
+        """If there are parts, the functions that `text` calls, which load or store an element, or load words, in the
+        right one."""
         if not self.parts:
             return ()
-        picks = (("load", self._kind, Array.load), ("words", "vec4<u32>" if self.blocks else "u32", Array.words))
-        return tuple(
-            section
-            for verb, kind, load in picks
-            if f"{verb}_{self.name}(" in text
-            for section in self._picks(f"fn {verb}_{self.name}(i: i32) -> {kind} {{\n", load)
-        )
-
-    def _picks(self, head: str, load: Callable[[Array, str], str]) -> tuple[Section, Section]:
         firsts = range(0, len(self.parts) * self.length, self.length)
-        places = (f"i - {first}" if first else "i" for first in firsts)
-        whole, *others = (f"return {load(part, place)};" for part, place in zip(self.parts, places, strict=True))
-        last_first = zip(firsts[:0:-1], others[::-1], strict=True)
-        picks = (f"    if (i >= {first}) {{ {other} }}\n" for first, other in last_first)
-        holds = str(self.size)
-        return (
-            Section(f"{head}    {whole}\n}}\n", holds),
-            Section(f"{head}{''.join(picks)}    {whole}\n}}\n", holds, present=False),
+        places = [f"i - {first}" if first else "i" for first in firsts]
+        loads = [f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True)]
+        stores = [f"{part.store(place, 'value')} return;" for part, place in zip(self.parts, places, strict=True)]
+        words = [f"return {part.words(place)};" for part, place in zip(self.parts, places, strict=True)]
+        functions = (
+            (f"load_{self.name}", f"(i: i32) -> {self._kind}", loads),
+            (f"store_{self.name}", f"(i: i32, value: {self._kind})", stores),
+            (f"words_{self.name}", f"(i: i32) -> {'vec4<u32>' if self.blocks else 'u32'}", words),
         )
+        whole = chosen = ""
+        for name, head, uses in functions:
+            if f"{name}(" in text:
+                last_first = zip(firsts[:0:-1], uses[:0:-1], strict=True)
+                picks = "".join(f"    if (i >= {first}) {{ {use} }}\n" for first, use in last_first)
+                whole += f"fn {name}{head} {{\n    {uses[0]}\n}}\n"
+                chosen += f"fn {name}{head} {{\n{picks}    {uses[0]}\n}}\n"
+        holds = str(self.size)
+        return (Section(whole, holds), Section(chosen, holds, present=False))
 
     @property
     def _kind(self) -> str:
@@ -177,8 +178,9 @@ class Array:
         )
 
 
-def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """The arrays of a constant's parts, which have these sizes in bytes, as one array."""
+def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int], whole: int) -> Array:
+    """The arrays of a tensor's parts, which have these sizes in bytes, as one array. A device that binds `whole` bytes
+    at once has all of it in the first."""
     first = arrays[0]
     width = np.dtype(first.dtype).itemsize * (LANES * LANES if first.blocks else LANES if first.vectors else 1)
-    return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=sum(sizes))
+    return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=whole)

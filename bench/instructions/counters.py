@@ -6,21 +6,23 @@ import platform
 import re
 import shutil
 import subprocess
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from deploykit.engines.native.emulated import emulated
-from deploykit.engines.native.process import Build
+from deploykit.engines.native.process import Build, started
 from deploykit.toolchain import find_c_compiler
 
 PLUGIN = Path(__file__).with_name("count.c")
 RESULT = "instructions.txt"
 
 
-class Counter(Protocol):
+class Tool(Protocol):
     """`cpu`: the CPU for which models are built."""
 
     cpu: str
@@ -63,21 +65,57 @@ class Emulator:
     cpu = "armv8.2-a+dotprod"
 
     def missing(self) -> str | None:
-        if platform.machine() == "aarch64":
-            return "arm64 is not emulated here"
-        if not shutil.which("qemu-aarch64"):
-            return "needs qemu-user"
-        if not shutil.which("aarch64-linux-gnu-gcc"):
-            return "counts are those of the host code of aarch64-linux-gnu-gcc"
-        return None if _plugins_work() else "qemu-aarch64 does not take plugins of version 1"
+        return without_emulator()
 
     def build(self, function: str, folder: Path) -> Build:
-        plugin = f"{_plugin(folder)},function={function},result={folder / RESULT}"
-        plain = emulated("aarch64")
-        return replace(plain, launcher=(*plain.launcher, "-plugin", plugin))
+        return started(emulated("aarch64"), *counting(function, folder))
 
     def read(self, folder: Path) -> int:
-        return int((folder / RESULT).read_text())
+        return counted(folder / RESULT).kinds["all"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the plugin found: instructions by kind, and those of blocks of code by address and symbol."""
+
+    kinds: Mapping[str, int]
+    blocks: Mapping[tuple[int, str], int]
+
+    def by_symbol(self) -> dict[str, int]:
+        """The instructions of each function, the most first."""
+        found: Counter[str] = Counter()
+        for (_, symbol), number in self.blocks.items():
+            found[symbol] += number
+        return dict(found.most_common())
+
+
+def counted(result: Path) -> Counts:
+    """Read a file that the plugin wrote."""
+    kinds: dict[str, int] = {}
+    blocks: Counter[tuple[int, str]] = Counter()
+    for line in result.read_text().splitlines():
+        kind, *words = line.split(" ", 3)
+        if kind == "at":
+            blocks[int(words[0], 16), words[2]] += int(words[1])
+        else:
+            kinds[kind] = int(words[0])
+    return Counts(kinds, blocks)
+
+
+def without_emulator() -> str | None:
+    """The reason why instructions of arm64 cannot be counted here, or `None`."""
+    if platform.machine() == "aarch64":
+        return "arm64 is not emulated here"
+    if not shutil.which("qemu-aarch64"):
+        return "needs qemu-user"
+    if not shutil.which("aarch64-linux-gnu-gcc"):
+        return "counts are those of the host code of aarch64-linux-gnu-gcc"
+    return None if _plugins_work() else "qemu-aarch64 does not take plugins of version 1"
+
+
+def counting(function: str, folder: Path) -> tuple[str, ...]:
+    """Options of QEMU that count a function; `counted(folder / RESULT)` reads what was found."""
+    return ("-plugin", f"{_plugin(folder)},function={function},result={folder / RESULT}")
 
 
 def _plugin(folder: Path) -> Path:
@@ -96,4 +134,4 @@ def _plugins_work() -> bool:
     return "plugin" not in done.stderr
 
 
-COUNTERS: tuple[Counter, ...] = (Callgrind(), Emulator())
+COUNTERS: tuple[Tool, ...] = (Callgrind(), Emulator())

@@ -1,0 +1,1 @@
+"""Counting the instructions that programs execute."""

@@ -1,0 +1,98 @@
+/* A model that Java has loaded: for each of its functions a model struct, and the memory that they share. */
+#ifndef DEPLOYKIT_SESSION_H
+#define DEPLOYKIT_SESSION_H
+
+#include "jni.h"
+
+#include <string.h>
+
+#include "gpu.h"
+#include "programs.h"
+#include "threads.h"
+
+/* Statuses beside those of deploykit.h. */
+#define NO_MEMORY 100
+#define NOT_MAPPED 101
+
+/* A function of the model on a kind of device. */
+typedef struct runner {
+    const program* program; /* NULL: the model does not run on it */
+    dk_model* model;
+} runner;
+
+/* A function of the model. */
+typedef struct part {
+    runner on_cpu, on_gpu;
+    dk_tensor* inputs;
+    dk_tensor* outputs;
+    int64_t* room; /* by output, for sizes that only a run can tell */
+    int64_t* dims; /* memory for those of a run */
+    int64_t* kept; /* what `room` and the dims of the model were when a call began */
+} part;
+
+typedef struct session {
+    dk_pool* pool;
+    void* mapped;
+    size_t mapped_bytes;
+    void* copied; /* weights that cannot be mapped */
+    const void* weights;
+    size_t weights_bytes;
+    void* arena;
+    size_t arena_bytes;
+    void* state;
+    size_t state_bytes;
+    dk_gpu* gpu; /* NULL: runs are on the CPU */
+    part* parts; /* by function */
+    char error[DK_ERROR_TEXT];
+} session;
+
+static inline session* session_of(jlong handle) {
+    return (session*)(intptr_t)handle;
+}
+
+static inline void write_text(jni_environment* env, jobject target, const char* text) {
+    const size_t bytes = strlen(text) + 1;
+    const jint room = jni_length(env, target);
+    jni_write_bytes(env, target, 0, bytes < (size_t)room ? (jint)bytes : room, text);
+}
+
+static inline runner* running(session* own, jint function) {
+    part* found = &own->parts[function];
+    return own->gpu != NULL ? &found->on_gpu : &found->on_cpu;
+}
+
+/* Note the text of an error. */
+static inline jint failed(session* own, dk_status status, const char* text) {
+    const size_t bytes = strlen(text);
+    if (status != DK_OK) {
+        memset(own->error, 0, sizeof own->error);
+        memcpy(own->error, text, bytes < sizeof own->error ? bytes : sizeof own->error - 1);
+    }
+    return (jint)status;
+}
+
+/* The dims of a model, behind the common start of its struct. */
+static inline int64_t* dims_of(dk_model* model) {
+    return (int64_t*)(void*)(model + 1);
+}
+
+/* Give all functions the memory of the session. */
+void dk_share_memory(session* own);
+
+/* jni_gpu.c */
+void dk_leave_gpu(session* own);
+jint JNI_open(
+    jni_environment* env, jobject type, jlong handle, jint driver, jint adapter, jobject code, jobject cache,
+    jobject text
+);
+jint JNI_adapter(jni_environment* env, jobject type, jint driver, jint index, jobject name, jobject version);
+void JNI_leave(jni_environment* env, jobject type, jlong handle);
+
+/* jni_profile.c */
+jint JNI_measure(jni_environment* env, jobject type, jlong handle, jint steps);
+void JNI_measured(jni_environment* env, jobject type, jobject calls, jobject host, jobject device);
+void JNI_level(jni_environment* env, jobject type, jlong handle, jobject name);
+void dk_collect_times(dk_gpu* gpu);
+void dk_forget_gpu(const dk_gpu* gpu);
+
+#endif

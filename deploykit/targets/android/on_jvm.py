@@ -1,0 +1,161 @@
+"""Runs the Java classes of an AAR on a JVM of this machine, with the library for its CPU.
+
+The program is `templates/desktop/Runner.java`, in a process that lives as long as the session. A request is the number
+of its tensors and the tensors; a reply is a 0 and the tensors of the outputs, or a 1 and an error. Numbers are
+big-endian, the elements of tensors little-endian:
+
+    tensor     the number of its type (requests only, 8 bits), rank (32), sizes (64 each), bytes (32), elements
+    error      the name of its class (16 bits of length, text), the message (32 bits of length, text)
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from deploykit.artifact.manifest import Manifest
+from deploykit.dtypes import logical_dtype
+from deploykit.engines import Engine, EngineOptions, StreamEngine, no_stream
+from deploykit.engines.native.bionic import without_needed
+from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
+from deploykit.targets.android.jars import INSTALL_HINT
+from deploykit.targets.android.java import KINDS, class_name, output_words
+from deploykit.targets.templates import render
+
+_TYPES = ("float", "double", "byte", "short", "int", "long")
+"""The order of `Tensor.Type`."""
+
+_OPTIONS = ("-Xcheck:jni", "-XX:+DisplayVMOutputToStderr", "-XX:TieredStopAtLevel=1")
+"""Of the JVM: check calls of native code, keep words out of replies, start fast."""
+
+_MISUSE = "in native method"
+"""What a JVM says, with `-Xcheck:jni`, when native code misuses its interface."""
+
+_ERRORS: Mapping[str, type[DeploykitError]] = {
+    "ShapeException": ShapeError,
+    "DataException": DataError,
+    "DeviceException": DeviceError,
+    "MemoryException": UsageError,
+}
+
+
+class OnJvm:
+    """The model of an AAR that is unpacked in `place`, with this library. `native` gives an engine that runs the
+    library without Java.
+
+    Raises `ToolchainError` if there is no Java, and what the classes raise when the model is loaded."""
+
+    def __init__(
+        self, place: Path, library: Path, manifest: Manifest, options: EngineOptions, native: Callable[[], Engine]
+    ) -> None:
+        self._manifest = manifest
+        self._native = native
+        java = shutil.which("java")
+        if java is None:
+            raise ToolchainError(f"to run the classes of an AAR: {INSTALL_HINT}")
+        self.where = f"the Java classes, with the library for {library.parent.name}, on {java}"
+        library.write_bytes(without_needed(library.read_bytes()))
+        source = place / "Runner.java"
+        view = {
+            "package": _package(place / "classes.jar"),
+            "class": class_name(manifest.prefix),
+            "inputs": len(manifest.inputs),
+            "outputs": output_words(port.name for port in manifest.outputs),
+        }
+        source.write_text(render("deploykit.targets.android", "desktop/Runner.java", view), encoding="utf-8")
+        cache = place / "cache"
+        cache.mkdir()
+        own = [str(place / "assets"), str(options.threads), options.device or "cpu", str(cache)]
+        call = [java, *_OPTIONS, f"-Djava.library.path={library.parent}"]
+        call += ["-cp", str(place / "classes.jar"), str(source), *own]
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._process = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words)
+        self._check()
+
+    def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
+        del function  # the classes of models with several functions are not run this way
+        request = [struct.pack(">i", len(inputs))]
+        for array in inputs:
+            kind = _TYPES.index(KINDS[array.dtype.name])
+            request += [
+                struct.pack(f">bi{array.ndim}qi", kind, array.ndim, *array.shape, array.nbytes),
+                array.tobytes(),
+            ]
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(b"".join(request))
+            self._process.stdin.flush()
+        except OSError:
+            self._fail()
+        self._check()
+        outputs = [self._output(logical_dtype(port.dtype).storage) for port in self._manifest.outputs]
+        if _MISUSE in (words := self._said()):
+            raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{words}")
+        return outputs
+
+    def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
+        engine = self._native()
+        try:
+            return engine.arena_bytes(dims, function)
+        finally:
+            engine.close()
+
+    def reset(self, sizes: Mapping[str, int]) -> None:
+        del sizes
+        raise UsageError("the model has no states")
+
+    def stream(self) -> StreamEngine:
+        raise no_stream(self._manifest.name)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait()
+
+    def _check(self) -> None:
+        """Read the beginning of a reply. Raises the error that it tells."""
+        if self._read(1) == b"\0":
+            return
+        (length,) = struct.unpack(">H", self._read(2))
+        name = self._read(length).decode()
+        (length,) = struct.unpack(">i", self._read(4))
+        raise _ERRORS.get(name, DeploykitError)(self._read(length).decode())
+
+    def _output(self, storage: np.dtype[np.generic]) -> np.ndarray:
+        (rank,) = struct.unpack(">i", self._read(4))
+        shape = struct.unpack(f">{rank}q", self._read(8 * rank))
+        (length,) = struct.unpack(">i", self._read(4))
+        return np.frombuffer(self._read(length), storage, prod(shape)).reshape(shape).copy()
+
+    def _read(self, count: int) -> bytes:
+        assert self._process.stdout is not None
+        data = self._process.stdout.read(count)
+        if len(data) < count:
+            self._fail()
+        return data
+
+    def _fail(self) -> None:
+        """Raise `DeploykitError` with what Java said."""
+        self._process.wait()
+        raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{self._said() or 'Java ended'}")
+
+    def _said(self) -> str:
+        """The error output of Java."""
+        self._words.seek(0)
+        return self._words.read().decode("utf-8", "replace").strip()
+
+
+def _package(classes: Path) -> str:
+    """The package of the classes in a jar."""
+    with zipfile.ZipFile(classes) as archive:
+        native = next(name for name in archive.namelist() if name.endswith("/Native.class"))
+    return native.removesuffix("/Native.class").replace("/", ".")

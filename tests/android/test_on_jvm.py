@@ -1,0 +1,63 @@
+"""The Java classes of an AAR on a JVM give what the library gives without Java, and the same messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deploykit
+from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
+from deploykit.targets.android.running import CHOICE, JAVA
+from tests.android.conftest import needs_desktop, needs_java
+
+pytestmark = [needs_java, needs_desktop]
+
+
+def _inputs(b: int, n: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(b * n)
+    x = rng.standard_normal((b, n)).astype(np.float32) * (rng.random((b, n)) < 0.5)
+    return {"x": x.astype(np.float32), "ids": rng.integers(-16, 16, b)}
+
+
+@pytest.mark.slow
+def test_results_are_those_of_the_library(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with deploykit.open(package) as native:
+        monkeypatch.setenv(CHOICE, JAVA)
+        with deploykit.open(package, threads=2) as session:
+            assert session.where.startswith("the Java classes, with the library for x86_64, on ")
+            assert session.peak_bytes({"b": 3, "n": 5}) == native.peak_bytes({"b": 3, "n": 5})
+            for b, n in ((1, 1), (8, 64), (3, 7), (1, 33)):
+                expected = native.run(_inputs(b, n))
+                for name, array in session.run(_inputs(b, n)).items():
+                    np.testing.assert_array_equal(array, expected[name], strict=True)
+
+
+@pytest.mark.slow
+def test_errors_are_those_of_the_library(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = _inputs(2, 3)
+    cases: list[tuple[dict[str, np.ndarray], type[DeploykitError]]] = [
+        (_inputs(2, 65), ShapeError),
+        (good | {"ids": np.arange(3)}, ShapeError),
+        (good | {"ids": np.array([0, 99])}, DataError),
+    ]
+    with deploykit.open(package) as native:
+        monkeypatch.setenv(CHOICE, JAVA)
+        with deploykit.open(package) as session:
+            for inputs, kind in cases:
+                with pytest.raises(kind) as expected:
+                    native.run(inputs)
+                with pytest.raises(kind) as found:
+                    session.run(inputs)
+                assert str(found.value) == str(expected.value)
+            assert session.run(good)["scores"].shape == (2, 16)
+
+
+def test_what_cannot_run_is_refused(libraries: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, JAVA)
+    with pytest.raises(UsageError, match=r"DEPLOYKIT_ABI is 'java', and .* holds no AAR: build it without --format so"):
+        deploykit.open(libraries)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(deploykit.errors.ToolchainError, match="to run the classes of an AAR: install a JDK"):
+        deploykit.open(package)
