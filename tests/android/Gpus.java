@@ -31,6 +31,27 @@ public final class Gpus {
                     print(device.name);
                 }
                 break;
+            case "profile":
+                Options chosen = new Options().device(words[4]).cache(new File(words[3]));
+                try (Lookup model = Lookup.open(assets, chosen); Lookup other = Lookup.open(assets, null)) {
+                    Thread beside = new Thread(() -> {
+                        while (!Thread.interrupted()) {
+                            run(other, 3, 7); // whose steps do not count
+                        }
+                    });
+                    beside.start();
+                    Tensor x = Tensor.of(new float[8 * 64], 8, 64);
+                    Profile profile = model.profile(20, x, Tensor.of(new long[8], 8));
+                    beside.interrupt();
+                    beside.join();
+                    print(profile.runs + " " + profile.device.name + " " + profile.milliseconds);
+                    for (Profile.Step step : profile.steps) {
+                        print(step.name + "|" + step.result + "|" + step.calls + "|" + step.milliseconds + "|" + step.onDevice);
+                    }
+                } catch (InterruptedException error) {
+                    throw new AssertionError(error);
+                }
+                break;
             case "run":
                 for (int round = 0; round < 3; ++round) {
                     Options options = new Options().device(words[4]).cache(new File(words[3]));

@@ -98,7 +98,10 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
     def run(case: str, *arguments: object) -> list[str]:
         options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC", f"-Djava.library.path={library.parent}"]
         call = ["java", *options, "-cp", path, test, case, str(place / "assets"), str(place), *map(str, arguments)]
-        result = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
+        # Drivers on a desktop take over signals that a JVM with several threads needs.
+        chaining = Path(str(JAVA[0])).resolve().parents[1] / "lib" / "libjsig.so"
+        own = {**os.environ, **({"LD_PRELOAD": str(chaining)} if chaining.exists() else {})}
+        result = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False, env=own)
         assert result.returncode == 0, result.stdout + result.stderr
         assert "WARNING" not in result.stdout + result.stderr, result.stdout + result.stderr
         return result.stdout.splitlines()

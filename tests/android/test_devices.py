@@ -20,6 +20,7 @@ from onnx.reference import ReferenceEvaluator
 import deploykit
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
+from deploykit.artifact.plan import read_plan
 from deploykit.engines.native.adapters import adapters
 from deploykit.errors import DeviceError, UsageError
 from deploykit.targets.android import AndroidTarget
@@ -174,6 +175,24 @@ def test_java_lists_devices(on_java: tuple[Path, Run], tmp_path: Path) -> None:
     assert on_java[1]("run", tmp_path, "metal")[0].startswith(
         "DeviceException: there is no device 'metal': there are [cpu (CPU, "
     )
+
+
+@needs_java
+@needs_gpus
+@pytest.mark.parametrize("device", ["cpu", *CODE])
+def test_java_times_the_steps(on_java: tuple[Path, Run], device: str, tmp_path: Path) -> None:
+    first, *steps = on_java[1]("profile", tmp_path, device)
+    runs, name, milliseconds = first.split()
+    assert (runs, name) == ("20", device)
+    found = [step.split("|") for step in steps]
+    plan = read_plan(on_java[0], None if device == "cpu" else "gpu")
+    expected = [[plan.steps[entry.step], entry.result] for entry in plan.work]
+    computed = [step[:2] for step in found if step[0] != "transfer"]
+    assert computed == [step for step in expected if step[0] != "transfer"]
+    assert all(float(step[2]) == 1 for step in found), "each step runs once a run"
+    assert 0 < sum(float(step[3]) for step in found) < float(milliseconds)
+    on_device = {step[4] == "true" for step in found if step[0] == "gather"}
+    assert on_device == {device in CODE}
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -
     shutil.copyfile(Path(__file__).with_name("spread.html"), tmp_path / "dist" / "spread.html")
     # First the smallest bindings that the shaders support, with buffers too small for a constant; then large ones.
     found = in_chromium(tmp_path / "dist", f"spread.html?bound={PART},{1 << 26}&most={2 * PART},{1 << 26}", gpu=True)
-    assert "error" not in found, found
+    assert "error" not in found, found["error"]
     assert len(found["differences"]) == 2 * 2 * 3 * 2
     assert max(found["differences"]) < {np.float32: 1e-5, np.float16: 2e-3}[dtype]
     assert [len(buffers) for buffers in found["weights"]] == 3 * [3 * -(-size // (2 * PART))] + 3 * [1]

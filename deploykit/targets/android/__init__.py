@@ -32,6 +32,7 @@ from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.program.ir import Program
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
@@ -108,6 +109,7 @@ class AndroidTarget:
         levels, on_gpu = split_gpu(programs)
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
+            _require_typed(levels[0])
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
@@ -311,3 +313,24 @@ def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[
     for name, data in code.items():
         (folder / name).write_bytes(data)
     return [*names, WEIGHTS, *code]
+
+
+def _require_typed(program: Program) -> None:
+    """Raise `UsageError` for a model that the Java classes cannot call."""
+    if program.runs_instances:
+        raise UsageError("the Java classes of an AAR do not call a dynamic model yet: build libraries with --format so")
+    for function in program.public:
+        lengths = {port.name for port in function.inputs}
+        for port in (*function.inputs, *function.outputs):
+            first, *others = port.instance or ("",)
+            flat = first not in lengths or any(extent in lengths for extent in others)
+            if port.instance is not None and flat and any(map(_is_open, port.instance)):
+                text = f"instances of '{port.name}' have extents that depend on dims, which the Java classes of an AAR"
+                raise UsageError(f"{text} do not compute yet: build libraries with --format so")
+
+
+def _is_open(extent: str | IntExpr) -> bool:
+    """Whether an extent of instances is neither a number nor lengths."""
+    from deploykit.compiler.dims import free_vars
+
+    return not isinstance(extent, str) and bool(free_vars(extent))

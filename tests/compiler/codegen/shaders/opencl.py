@@ -55,6 +55,9 @@ class Driver(ctypes.Structure):
         ("wait", ctypes.CFUNCTYPE(c_int32, c_void_p)),
         ("restart", ctypes.CFUNCTYPE(c_int32, c_void_p)),
         ("provide", ctypes.CFUNCTYPE(c_int32, c_void_p, c_int32, c_int64)),
+        ("kept", c_void_p),
+        ("uploaded", c_int64),
+        ("downloaded", c_int64),
     )
 
 
@@ -89,6 +92,9 @@ class Gpu(ctypes.Structure):
         ("adapter", Adapter),
         ("load", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p)),
         ("clear", ctypes.CFUNCTYPE(c_int32, c_void_p, c_int32, c_int64)),
+        ("keep", c_void_p),
+        ("read", c_void_p),
+        ("discard", c_void_p),
         ("profile", ctypes.CFUNCTYPE(None, c_void_p, c_int32)),
         ("times", ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_double), POINTER(c_int32), c_int32)),
         ("close", ctypes.CFUNCTYPE(None, c_void_p)),

@@ -84,7 +84,9 @@ class Array:
         if not self.called:
             return ""
         if self.parts:
-            return "".join(part.functions(part.load("") + part.store("", ""), f16=f16) for part in self.parts)
+            stores = self.parts if self.stored else ()
+            called = "".join([*(part.load("") for part in self.parts), *(part.store("", "") for part in stores)])
+            return "".join(part.functions(called, f16=f16) for part in self.parts)
         kind = self._kind
         if self.half and (f16 or self.vectors):
             element = f"{self.name}[i]"
