@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deploykit.artifact.manifest import Manifest
+from deploykit.artifact.manifest import Manifest, PortEntry
 from deploykit.dtypes import logical_dtype
 from deploykit.engines import Engine, EngineOptions, StreamEngine, no_stream
 from deploykit.engines.native.bionic import without_needed
@@ -58,6 +58,11 @@ class OnJvm:
     ) -> None:
         self._manifest = manifest
         self._native = native
+        if manifest.functions or manifest.states is not None or any(port.instance for port in _ports(manifest)):
+            raise UsageError(
+                f"'{manifest.name}' has functions, states or ragged tensors, whose Java classes are not run this way: "
+                "choose an ABI"
+            )
         java = shutil.which("java")
         if java is None:
             raise ToolchainError(f"to run the classes of an AAR: {INSTALL_HINT}")
@@ -152,6 +157,10 @@ class OnJvm:
         """The error output of Java."""
         self._words.seek(0)
         return self._words.read().decode("utf-8", "replace").strip()
+
+
+def _ports(manifest: Manifest) -> Sequence[PortEntry]:
+    return [*manifest.inputs, *manifest.outputs]
 
 
 def _package(classes: Path) -> str:
