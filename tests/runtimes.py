@@ -184,6 +184,12 @@ RUNTIMES = (
     ),
     Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),
     Runtime(
+        "android-arm64",
+        lambda: AndroidTarget(["arm64-v8a"], "so"),
+        ("qemu-user and a C library for 64-bit Arm", functools.partial(can_run, "aarch64")),
+        cost=50,
+    ),
+    Runtime(
         "android-arm32",
         lambda: AndroidTarget(["armeabi-v7a"], "so"),
         ("qemu-user and a C library for 32-bit Arm", functools.partial(can_run, "arm")),
