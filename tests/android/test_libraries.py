@@ -76,15 +76,19 @@ def test_each_level_runs_on_its_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyP
     image = np.random.default_rng(0).standard_normal((1, 3, 224, 224), dtype=np.float32)
     _, plugin = counting("main", tmp_path)
     monkeypatch.setenv("QEMU_PLUGIN", plugin)
-    results, dots = [], []
+    results, dots, matrices = [], [], []
     for model in ("cortex-a72", "cortex-a76", "max"):
         monkeypatch.setenv("QEMU_CPU", model)
         with deploykit.open(tmp_path / "dist") as session:
             (found,) = session.run({"image": image}).values()
         results.append(found)
-        dots.append(counted(tmp_path / RESULT).kinds["dot"])
+        kinds = counted(tmp_path / RESULT).kinds
+        dots.append(kinds["dot"])
+        matrices.append(kinds["mmla"])
     assert dots[0] == 0
-    assert min(dots[1:]) > 10_000_000
+    assert dots[1] > 10_000_000
+    assert matrices[:2] == [0, 0]
+    assert matrices[2] > 5_000_000
     for found in results:
         np.testing.assert_array_equal(found, results[0])
 

@@ -12,7 +12,6 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.checks import reference
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="arm64 is this machine")
@@ -54,16 +53,43 @@ def test_all_levels_compute_the_same_bits_of_integers(tmp_path: Path) -> None:
         deploykit.build(model, cpu=cpu, output=tmp_path / cpu)
         with deploykit.open(tmp_path / cpu) as session:
             results[cpu] = session(x=x)["y"]
-    expected = reference.load(_saved(model, tmp_path), "onnxruntime", 1)({"x": x})["y"]
+    expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
     for found in results.values():
         np.testing.assert_array_equal(found, results["armv8-a"])
     assert np.abs(results["armv8-a"].astype(int) - expected.astype(int)).max() <= 1
     assert len(np.unique(expected)) > 20
 
 
-def _saved(model: onnx.ModelProto, folder: Path) -> Path:
-    onnx.save(model, folder / "model.onnx")
-    return folder / "model.onnx"
+@needs_qemu
+def test_products_of_matrices_have_the_bits_of_dot_products(tmp_path: Path) -> None:
+    """Depths with odd numbers of groups and in several parts, partial groups and panels, odd numbers of rows."""
+    random = np.random.default_rng(1)
+    sizes = [(1, 3), (4, 8), (9, 24), (12, 7), (32, 16), (67, 33), (1030, 9), (2052, 16)]
+    lines, arrays = [], {}
+    for depth, width in sizes:
+        arrays[f"w{depth}"] = random.integers(-128, 128, (depth, width)).astype(np.int8)
+        lines.append(f"y{depth} = MatMulInteger(x{depth}, w{depth})")
+    inputs = ", ".join(f"{'uint8' if depth % 2 else 'int8'}[n, {depth}] x{depth}" for depth, _ in sizes)
+    outputs = ", ".join(f"int32[n, {width}] y{depth}" for depth, width in sizes)
+    text = f'<ir_version: 9, opset_import: ["": 20]> products ({inputs}) => ({outputs}) {{ {" ".join(lines)} }}'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    sessions = []
+    for cpu in ("armv8.2-a+dotprod", "armv8.2-a+dotprod+i8mm"):
+        deploykit.build(model, cpu=cpu, output=tmp_path / cpu)
+        sessions.append(deploykit.open(tmp_path / cpu))
+    for n in (1, 2, 5, 12, 13, 31):
+        given = {
+            f"x{depth}": random.integers(0, 256, (n, depth)).astype(np.uint8).view("uint8" if depth % 2 else "int8")
+            for depth, _ in sizes
+        }
+        dots, matrices = (session.run(given) for session in sessions)
+        for depth, _ in sizes:
+            wanted = given[f"x{depth}"].astype(np.int32) @ arrays[f"w{depth}"].astype(np.int32)
+            np.testing.assert_array_equal(matrices[f"y{depth}"], wanted, err_msg=f"{n} rows of {depth}")
+            np.testing.assert_array_equal(dots[f"y{depth}"], wanted)
+    for session in sessions:
+        session.close()
 
 
 def test_limits_of_the_emulator(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ class Device:
     instances of a ragged batch are computed: enough for the products, few enough for the caches. `by_element`: a
     multiplication takes any element of a vector as the factor of all lanes, so that factors are loaded as vectors.
     `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
-    that takes less than converting them. `narrowed` is the number of vectors of 32-bit numbers that
+    that takes less than converting them. `matrices` is an instruction for products of 8-bit matrices (a name of
+    `matrices.MATRICES`). `narrowed` is the number of vectors of 32-bit numbers that
     are best converted to 8 bits together.
     """
 
@@ -42,6 +43,7 @@ class Device:
     group_tokens: int = 512
     by_element: bool = False
     widening: str | None = None
+    matrices: str | None = None
     narrowed: int = 1
 
     def lanes(self, dtype_bits: int) -> int:
@@ -104,6 +106,8 @@ ARM64 = Device(
 
 ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
 
+ARM64_I8MM = replace(ARM64_DOTPROD, name="arm64-i8mm", matrices="smmla", features=("dotprod", "i8mm"))
+
 ARMV7 = Device(
     "armv7",
     vector_bits=128,
@@ -119,7 +123,7 @@ DEVICES = {
     device.name: device
     for device in (
         *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI),
-        *(ARM64, ARM64_DOTPROD, ARMV7),
+        *(ARM64, ARM64_DOTPROD, ARM64_I8MM, ARMV7),
     )
 }
 """The device classes of native kernels and of portable C, by name. Targets may have others."""

@@ -36,13 +36,15 @@ class Abi:
         return replace(cpu, features=(*cpu.features, *self.features))
 
 
+_ARM64 = ("armv8.2-a+dotprod+fullfp16+i8mm", "armv8.2-a+dotprod+fullfp16", "armv8-a")
+
 # Android keeps register x18 for itself. The triple of 64-bit Arm names no system, because for Android zig's compiler
 # calls functions for atomic operations, which are not part of Android.
 ABIS = {
     abi.name: abi
     for abi in (
         Abi(
-            *("arm64-v8a", "aarch64", ("armv8.2-a+dotprod+fullfp16", "armv8-a")),
+            *("arm64-v8a", "aarch64", _ARM64),
             *("aarch64-linux-none", ("-mcpu=generic+reserve_x18",), ("+reserve-x18",)),
         ),
         Abi(
@@ -85,22 +87,31 @@ def on_gpu() -> Variant:
 
 
 def by_abi(programs: Sequence[Program], abis: Sequence[Abi]) -> dict[str, list[Program]]:
-    """The programs of each ABI, the best first. Levels whose instructions no kernel needs are left out."""
-    own = {abi.name: [program for program in programs if program.cpu in abi.levels] for abi in abis}
-    return {name: parts[-1:] if _alike(parts) else parts for name, parts in own.items()}
+    """The programs of each ABI, the best first. A level is left out if no kernel needs more than the level below."""
+    found: dict[str, list[Program]] = {}
+    for abi in abis:
+        kept: list[Program] = []
+        for program in reversed([program for program in programs if program.cpu in abi.levels]):
+            if not kept or not _alike(program, kept[0]):
+                kept.insert(0, program)
+        found[abi.name] = kept
+    return found
 
 
-def _alike(parts: Sequence[Program]) -> bool:
-    """Whether all programs have the same kernels, and none that a newer CPU computes in another way."""
-    return not any(_has_halves(kernel) for kernel in parts[0].kernels) and all(
-        len(part.kernels) == len(parts[0].kernels)
-        and all(
-            tvm_ffi.structural_equal(one.func, other.func, map_free_vars=True)
-            for one, other in zip(part.kernels, parts[0].kernels, strict=True)
-        )
-        for part in parts[1:]
+def _alike(better: Program, other: Program) -> bool:
+    """Whether both programs have the same kernels, and the better CPU computes none of them in another way."""
+    if _computes_halves(better) != _computes_halves(other) and any(map(_has_halves, better.kernels)):
+        return False
+    return len(better.kernels) == len(other.kernels) and all(
+        tvm_ffi.structural_equal(one.func, another.func, map_free_vars=True)
+        for one, another in zip(better.kernels, other.kernels, strict=True)
     )
 
 
 def _has_halves(kernel: Kernel) -> bool:
     return "float16" in kernel.func.script()
+
+
+def _computes_halves(program: Program) -> bool:
+    """Whether the CPU has arithmetic in float16."""
+    return "fullfp16" in find_cpu(program.cpu).requires

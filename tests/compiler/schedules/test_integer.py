@@ -168,6 +168,7 @@ def test_rules_take_them() -> None:
         ("x86-64-v4", "x86-64-v4", "vpmaddubsw"),
         ("x86-64-v4-vnni", "x86-64-v4+avx512vnni", "vpdpbusd"),
         ("arm64-dotprod", "armv8.2-a+dotprod", "sdot"),
+        ("arm64-i8mm", "armv8.2-a+dotprod+i8mm", "smmla"),
     ],
 )
 def test_instructions_of_other_machines(device: str, name: str, instruction: str, tmp_path: Path) -> None:
@@ -185,6 +186,7 @@ def _disassembled(path: Path, cpu: Cpu) -> str:
     if cpu.triple.startswith("x86"):
         return subprocess.run(["objdump", "-d", str(path)], check=True, capture_output=True, text=True).stdout
     words = np.frombuffer(path.read_bytes(), "<u4", len(path.read_bytes()) // 4)
+    smmla = (words & 0xFFE0FC00) == 0x4E80A400
     sdot = (words & 0xFFE0FC00) == 0x4E809400
     by_element = (words & 0xFFC0F400) == 0x4F80E000
-    return "sdot" if (sdot | by_element).any() else ""
+    return "smmla" if smmla.any() else "sdot" if (sdot | by_element).any() else ""

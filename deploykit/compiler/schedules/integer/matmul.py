@@ -28,6 +28,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
+from deploykit.compiler.schedules.integer import matrices
 from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
@@ -158,6 +159,9 @@ class _Emitter:
         if device.by_element and bits_of(product.dot.left) * product.dot.group == 32:
             self.together = self.lanes
             self.tallest = min(TALLEST, tallest_by_element(device, self.vectors))
+        self.matrices = matrices.multiplies(device, product.dot)
+        if self.matrices:
+            self.tallest = min(TALLEST, matrices.tallest(device, self.vectors))
         self.most = DEPTH_BYTES * 8 // bits_of(product.dot.left)
         self.taps = self._taps()
         self.part = self._part()
@@ -245,7 +249,8 @@ class _Emitter:
             code.add(self.copied(place, const(0), depth))
             code.add(loop("panel", count, lambda p: self.block(place, first + p, const(0), depth, None, p)))
             return code.statement()
-        kept = local("kept", STRETCH * tile.rows * tile.columns, "int32")
+        held = self.held(tile)
+        kept = local("kept", STRETCH * held.rows * held.columns, "int32")
         parts = code.let("parts", tirx.truncdiv(depth + (self.part - 1), const(self.part)))
         code.add(tirx.AllocBuffer(kept))
 
@@ -264,7 +269,7 @@ class _Emitter:
     @property
     def stride(self) -> int:
         """The elements between copied rows: not a power of two, so that rows do not compete for the same cache sets."""
-        size, group = bits_of(self.product.dot.left) // 8, self.product.dot.group
+        size, group = bits_of(self.product.dot.left) // 8, self.product.dot.group * (2 if self.matrices else 1)
         whole = -(-self.part // group) * group
         return whole + (64 // size if whole * size % 512 == 0 else 0)
 
@@ -332,14 +337,14 @@ class _Emitter:
     ) -> tirx.Stmt:
         """One register tile over `terms` terms from `start` on. `state` is the buffer that keeps sums between parts,
         and whether this part is the first and whether it is the last."""
-        tile, dot = place.tile, self.product.dot
+        tile, dot = self.held(place.tile), self.product.dot
         sums = tile.scratch()
         code = Code()
         groups = code.let("groups", tirx.truncdiv(terms + (dot.group - 1), const(dot.group)))
         base = code.let("weights", self.panel_offset(place, panel) + tirx.truncdiv(start, const(dot.group)) * self.step)
         steps = self.steps(place, sums, base, groups)
         if state is None:
-            code.add(tirx.AllocBuffer(sums), zero(tile, sums), steps, self.stored(tile, sums, place, panel))
+            code.add(tirx.AllocBuffer(sums), zero(tile, sums), steps, self.finished(sums, place, panel))
             return code.statement()
         kept, is_first, is_last = state
         at = slot * (tile.rows * tile.columns)
@@ -349,9 +354,13 @@ class _Emitter:
             tirx.AllocBuffer(sums),
             tirx.IfThenElse(is_first, zero(tile, sums), again),
             steps,
-            tirx.IfThenElse(is_last, self.stored(tile, sums, place, panel), keep),
+            tirx.IfThenElse(is_last, self.finished(sums, place, panel), keep),
         )
         return code.statement()
+
+    def held(self, tile: Tile) -> Tile:
+        """The tile as its sums are in registers."""
+        return matrices.paired(tile) if self.matrices else tile
 
     @property
     def step(self) -> int:
@@ -367,6 +376,12 @@ class _Emitter:
         """Add `groups` groups of products to every sum. Several groups of left factors of a row are loaded as one
         vector, if the instruction takes any of them."""
         dot, count, rows = self.product.dot, self.together, place.tile.rows
+        if self.matrices:
+
+            def left(i: int, g: Expr) -> Expr:
+                return _load(place.factors, g * dot.group + i * self.stride, matrices.TERMS)
+
+            return matrices.steps(self.device, place.tile, sums, groups, left, partial(self.right, base))
 
         def single(g: Expr) -> tirx.Stmt:
             return self.step_of(
@@ -397,19 +412,30 @@ class _Emitter:
     def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr]) -> tirx.Stmt:
         """Add one group of products to every sum; `group` gives that of the left factors of a row."""
         dot, lanes = self.product.dot, self.lanes
-        weights = self.views.flat(self.product.right.source)
-        spread = lanes * dot.group
         statements: list[tirx.Stmt] = []
         for i in range(place.tile.rows):
             left = _copies(group(i), dot, lanes)
             for v in range(self.vectors):
-                right = _load(weights, base + g * self.step + v * spread, spread)
+                right = self.right(base, g, v)
                 at = consecutive(const(i * place.tile.columns + v * lanes), lanes)
                 value = dot.apply(tirx.BufferLoad(sums, [at]), left, right, lanes)
                 statements.append(tirx.BufferStore(sums, value, [at]))
         return sequence(statements)
 
+    def right(self, base: Expr, g: Expr, v: int) -> Expr:
+        """The right factors of a group in the columns of a vector."""
+        spread, source = self.lanes * self.product.dot.group, self.product.right.source
+        return _load(self.views.flat(source), base + g * self.step + v * spread, spread)
+
     # Results
+
+    def finished(self, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
+        """Store the sums of a tile."""
+        if not self.matrices:
+            return self.stored(place.tile, sums, place, panel)
+        rows = place.tile.scratch()
+        arranged = matrices.arrange(place.tile, sums, rows)
+        return sequence([tirx.AllocBuffer(rows), arranged, self.stored(place.tile, rows, place, panel)])
 
     def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
         """Store whole panels from registers, and the existing columns of other panels through a copy of the sums."""
