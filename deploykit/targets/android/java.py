@@ -118,8 +118,7 @@ def stubs() -> dict[str, str]:
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     """What the templates of classes need."""
     functions = view["functions"]
-    several = len(functions) > 1
-    names = _unique((function["function"] for function in functions), _METHODS.split()) if several else [""]
+    names = methods([function["function"] for function in functions])
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
     states = _states(view["stateful"]) if view["stateful"] else None
     return {
@@ -182,7 +181,7 @@ def _function(own: Mapping[str, Any], name: str, stateful: Mapping[str, Any] | N
         "run_async": f"{name}Async" if name else "runAsync",
         "memory": f"{name}Memory" if name else "memory",
         "reserve": f"{name}Reserve" if name else "reserve",
-        "result": f"{name[:1].upper()}{name[1:]}Result",
+        "result": result_name(name),
         "inputs": inputs,
         "outputs": outputs,
         "words": [port["word"] for port in inputs],
@@ -223,6 +222,16 @@ def class_name(prefix: str) -> str:
     """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
     return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
+
+
+def methods(functions: Sequence[str | None]) -> list[str]:
+    """The names of the methods of functions; empty for the only one, whose method is `run`."""
+    return [""] if len(functions) == 1 else _unique(map(str, functions), _METHODS.split())
+
+
+def result_name(method: str) -> str:
+    """The name of the class of a method's results."""
+    return f"{method[:1].upper()}{method[1:]}Result"
 
 
 def output_words(names: Iterable[str]) -> list[str]:
