@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -41,6 +41,9 @@ bench-gpu: setup ## Time models on a GPU next to ncnn, if it is installed; see b
 
 bench-arm64: setup ## Count the instructions of models on 64-bit Arm next to ONNX Runtime, under QEMU; see build/bench-arm64
 	$(BIN)/python -m bench.arm64
+
+bench-android: setup ## Sizes of models for Android, time to build them and to their first result; see build/bench-android
+	$(BIN)/python -m bench.android
 
 ZOO ?=
 zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/models.md; options in ZOO

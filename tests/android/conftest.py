@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import zipfile
@@ -15,6 +18,9 @@ import onnx
 import pytest
 
 import deploykit
+from deploykit import runtime
+from deploykit.artifact.devices import CODE
+from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.bionic import without_needed
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.jars import find_java_compiler
@@ -24,6 +30,8 @@ JAVA = [shutil.which("java"), shutil.which("javac")]
 needs_java = pytest.mark.skipif(not all(JAVA), reason="needs a JDK")
 
 needs_desktop = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
+
+needs_gpus = pytest.mark.skipif(not all(map(adapters, CODE)), reason="needs a device with Vulkan and one with OpenCL")
 
 DIMS = {"b": (1, 8), "n": (1, 64)}
 
@@ -112,3 +120,36 @@ def on_desktop(package: Path, test: str, place: Path) -> Run:
 def marked(run: Run) -> Run:
     """The same for a program that marks its lines, because drivers print others."""
     return lambda *words: [line[2:] for line in run(*words) if line.startswith("> ")]
+
+
+@pytest.fixture(scope="session")
+def on_java(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """An AAR with kernels for all devices, and what runs it on a JVM."""
+    package = tmp_path_factory.mktemp("android") / "lookup"
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, package, devices=tuple(CODE))
+    return package, marked(on_desktop(package, "Gpus", tmp_path_factory.mktemp("gpus")))
+
+
+@pytest.fixture(scope="session")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a Vulkan library that fails as FAILING says."""
+    real = ctypes.util.find_library("vulkan")
+    if not adapters("vulkan") or real is None or not shutil.which("gcc"):
+        pytest.skip("needs a device with Vulkan, and gcc")
+    loaded = ctypes.CDLL(real)
+    assert loaded
+    mapped = re.search(r"\S*/libvulkan\.so\S*", Path("/proc/self/maps").read_text())
+    assert mapped is not None
+    folder = tmp_path_factory.mktemp("failing")
+    source = Path(__file__).parents[1] / "driver" / "failing_vulkan.c"
+    # It stays loaded: otherwise the system's library, which it has loaded, would be found next time.
+    options = [
+        "-shared",
+        "-fPIC",
+        "-std=c99",
+        "-Wl,-soname,libvulkan.so.1,-z,nodelete",
+        f'-DREAL="{mapped.group()}"',
+        f"-I{runtime.GPU}",
+    ]
+    subprocess.run(["gcc", *options, str(source), "-o", str(folder / "libvulkan.so.1"), "-ldl"], check=True)
+    return folder

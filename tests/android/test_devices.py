@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import ast
-import ctypes
-import ctypes.util
 import platform
 import re
-import shutil
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -18,18 +14,14 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.artifact.plan import read_plan
-from deploykit.engines.native.adapters import adapters
 from deploykit.errors import DeviceError, UsageError
 from deploykit.targets.android import AndroidTarget
-from tests.android.conftest import DIMS, Run, aar_of, marked, needs_java, on_desktop
+from tests.android.conftest import DIMS, Run, aar_of, needs_gpus, needs_java
 from tests.android.test_java import values
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
-
-needs_gpus = pytest.mark.skipif(not all(map(adapters, CODE)), reason="needs a device with Vulkan and one with OpenCL")
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +71,6 @@ def test_an_emulator_has_no_gpu(built: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unknown_device(model: onnx.ModelProto, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no device 'metal': there are vulkan and opencl"):
         deploykit.build(model, AndroidTarget(), DIMS, tmp_path / "dist", format="so", devices=("metal",))
-
-
-@pytest.fixture(scope="module")
-def on_java(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
-    """An AAR with kernels for all devices, and what runs it on a JVM."""
-    package = tmp_path_factory.mktemp("android") / "lookup"
-    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, package, devices=tuple(CODE))
-    return package, marked(on_desktop(package, "Gpus", tmp_path_factory.mktemp("gpus")))
 
 
 @needs_java
@@ -193,31 +177,6 @@ def test_java_times_the_steps(on_java: tuple[Path, Run], device: str, tmp_path: 
     assert 0 < sum(float(step[3]) for step in found) < float(milliseconds)
     on_device = {step[4] == "true" for step in found if step[0] == "gather"}
     assert on_device == {device in CODE}
-
-
-@pytest.fixture(scope="module")
-def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a Vulkan library that fails as FAILING says."""
-    real = ctypes.util.find_library("vulkan")
-    if not adapters("vulkan") or real is None or not shutil.which("gcc"):
-        pytest.skip("needs a device with Vulkan, and gcc")
-    loaded = ctypes.CDLL(real)
-    assert loaded
-    mapped = re.search(r"\S*/libvulkan\.so\S*", Path("/proc/self/maps").read_text())
-    assert mapped is not None
-    folder = tmp_path_factory.mktemp("failing")
-    source = Path(__file__).parents[1] / "driver" / "failing_vulkan.c"
-    # It stays loaded: otherwise the system's library, which it has loaded, would be found next time.
-    options = [
-        "-shared",
-        "-fPIC",
-        "-std=c99",
-        "-Wl,-soname,libvulkan.so.1,-z,nodelete",
-        f'-DREAL="{mapped.group()}"',
-        f"-I{runtime.GPU}",
-    ]
-    subprocess.run(["gcc", *options, str(source), "-o", str(folder / "libvulkan.so.1"), "-ldl"], check=True)
-    return folder
 
 
 LOST, NO_DEVICE_MEMORY = -4, -2

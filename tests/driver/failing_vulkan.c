@@ -2,7 +2,8 @@
    fail; what an adapter says of itself can be made worse.
 
    Where no test can call it, because another program loads it in the place of the system's library, which is REAL then,
-   the environment variable FAILING has a function, n, and the result of its n-th call: `QueueSubmit 2 -4`. */
+   the environment variable FAILING has a function, n, and the result of its n-th call: `QueueSubmit 2 -4`. LACKING has
+   what the adapters lack. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dlfcn.h>
@@ -54,15 +55,6 @@ __attribute__((visibility("default"))) int32_t failing_calls(const char* name) {
 __attribute__((visibility("default"))) void failing_call(const char* name, int32_t n, VkResult result) {
     failing[number_of(name)] = n;
     results[number_of(name)] = result;
-}
-
-__attribute__((constructor)) static void read_environment(void) {
-    const char* wanted = getenv("FAILING");
-    char name[64] = "vk";
-    int32_t n, result;
-    if (wanted != NULL && sscanf(wanted, "%60s %d %d", name + 2, &n, &result) == 3) {
-        failing_call(name, n, (VkResult)result);
-    }
 }
 
 /* The result that a call must return; VK_SUCCESS: it is made. */
@@ -123,6 +115,16 @@ __attribute__((visibility("default"))) void failing_adapters(const char* what) {
     lacking = what;
 }
 
+__attribute__((constructor)) static void read_environment(void) {
+    const char* wanted = getenv("FAILING");
+    char name[64] = "vk";
+    int32_t n, result;
+    if (wanted != NULL && sscanf(wanted, "%60s %d %d", name + 2, &n, &result) == 3) {
+        failing_call(name, n, (VkResult)result);
+    }
+    lacking = getenv("LACKING") != NULL ? getenv("LACKING") : lacking;
+}
+
 static int32_t lacks(const char* what) {
     return strcmp(lacking, what) == 0;
 }
@@ -132,6 +134,9 @@ static void GetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDevic
     properties->apiVersion = lacks("version") ? VK_MAKE_VERSION(1, 0) : properties->apiVersion;
     if (lacks("bindings")) {
         properties->limits.maxPerStageDescriptorStorageBuffers = 8;
+    }
+    if (lacks("range")) {
+        properties->limits.maxStorageBufferRange = 1024;
     }
     if (lacks("constants")) {
         properties->limits.maxPushConstantsSize = 64;

@@ -97,7 +97,7 @@ def test_a_tensor_too_large_is_refused_and_smaller_ones_run(built: Path, device:
     gpu = open_gpu(library, built, manifest, device, GpuOptions(binding_bytes=1 << 18))
     engine = OnGpu(library, built, manifest, 1, gpu)
     (few,) = engine.run([inputs(4)])
-    with pytest.raises(UsageError, match="that this GPU binds at once"):
+    with pytest.raises(DeviceError, match="that this GPU binds at once"):
         engine.run([inputs(4000)])
     np.testing.assert_array_equal(engine.run([inputs(4)])[0], few)
     engine.close()

@@ -17,7 +17,7 @@ from deploykit.compiler.variant import Variant
 from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.gpu import GpuOptions
 from deploykit.engines.native.on_gpu import OnGpu, open_gpu
-from deploykit.errors import UsageError
+from deploykit.errors import DeviceError
 from deploykit.targets.host import HostTarget
 from tests.seeded import seeded
 
@@ -99,7 +99,7 @@ def test_what_has_too_many_parts_is_refused(tmp_path: Path, device: str) -> None
     gpu = open_gpu(library, tmp_path / "d", manifest, device, GpuOptions(binding_bytes=LIMIT))
     engine = OnGpu(library, tmp_path / "d", manifest, 1, gpu)
     x = np.random.default_rng(0).standard_normal((257, 64)).astype(np.float32)
-    with pytest.raises(UsageError, match=f"'x' needs {257 * 256} bytes, found {LIMIT} that this GPU binds at once"):
+    with pytest.raises(DeviceError, match=f"'x' needs {257 * 256} bytes, found {LIMIT} that this GPU binds at once"):
         engine.run([x])
     (found,) = engine.run([x[:256]])
     np.testing.assert_allclose(found, np.exp(x[:256]), rtol=1e-5)

@@ -17,7 +17,7 @@ import numpy as np
 
 from deploykit.engines import KeepingEngine, no_stream, on_host
 from deploykit.engines.native.gpu import cache_folder
-from deploykit.errors import DeploykitError
+from deploykit.errors import DeploykitError, DeviceError
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -36,8 +36,8 @@ _ENOUGH = 0.5
 class Auto:
     """The engine of a model for which `starts` gives the engine of each device, by name, the CPU first.
 
-    A model with states runs on the CPU, because repeated runs would change them. A device that fails is not chosen;
-    `where` says what is, and why."""
+    A model with states runs on the CPU, because repeated runs would change them. A device that fails is not chosen, and
+    left for the CPU if it fails later; `where` says what is chosen, and why."""
 
     def __init__(self, manifest: Manifest, starts: Mapping[str, Callable[[], Engine]]) -> None:
         self._manifest = manifest
@@ -51,10 +51,17 @@ class Auto:
         try:
             self._engine = starts[name]()
         except (KeyError, DeploykitError):
-            self._engine, self._decided = starts[self._cpu](), False
+            name, self._engine, self._decided = self._cpu, starts[self._cpu](), False
+        self._name = name
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
-        results = self._engine.run(inputs, function)
+        try:
+            results = self._engine.run(inputs, function)
+        except DeviceError as error:
+            if self._name == self._cpu:
+                raise
+            self._leave(error)
+            results = self._engine.run(inputs, function)
         if not self._decided:
             self._decided = True
             self._decide(lambda engine: engine.run(inputs, function))
@@ -82,6 +89,13 @@ class Auto:
     def close(self) -> None:
         self._engine.close()
 
+    def _leave(self, error: DeviceError) -> None:
+        """Go on with the CPU."""
+        self._engine.close()
+        self._engine = self._starts[self._cpu]()
+        self.where = f"{self._cpu}: {self._name} fails ({error})"
+        self._name = self._cpu
+
     def _decide(self, run: Callable[[Engine], object]) -> None:
         """Measure all devices, and go on with the fastest."""
         seconds = {self._cpu: _seconds(lambda: run(self._engine))}
@@ -99,7 +113,7 @@ class Auto:
             if name in seconds and seconds[name] == min(seconds.values()):
                 self._engine, engine = engine, self._engine
             engine.close()
-        best = min(seconds, key=lambda name: seconds[name])
+        best = self._name = min(seconds, key=lambda name: seconds[name])
         times = [f"{name} {1e3 * seconds[name]:.2f} ms" for name in seconds]
         self.where = f"{best}: {', '.join([*times, *(f'{name} fails ({text})' for name, text in failed.items())])}"
         _remember(self._file, {"device": best, "reason": self.where})

@@ -16,7 +16,7 @@ from deploykit.engines.native import library as native
 from deploykit.engines.native.gpu import Gpu, GpuOptions
 from deploykit.engines.native.held import ON_DEVICE, Buffer, Held
 from deploykit.engines.native.in_process import MOST_RUNS, InProcess, fill, map_weights
-from deploykit.errors import ArtifactError, DeploykitError
+from deploykit.errors import ArtifactError, DeploykitError, DeviceError
 
 
 class OnGpu(InProcess):
@@ -106,8 +106,11 @@ class OnGpu(InProcess):
         """The driver provides the arena; where the host needs one, too, the run asks for it."""
 
     def _provide(self, status: int) -> None:
+        need = self._model.base.need
         if status == native.DK_ERROR_ARENA:
-            self._grow_arena(int(self._model.base.need.bytes))
+            self._grow_arena(int(need.bytes))
+        elif status == native.DK_ERROR_CAPACITY and need.output < 0 and need.dim < 0:
+            raise DeviceError(self._error())  # the GPU cannot bind so large a tensor
         else:
             super()._provide(status)
 

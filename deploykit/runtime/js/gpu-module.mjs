@@ -3,7 +3,7 @@
 import { openDevice } from './device.mjs';
 import { DeviceLostError, MemoryError } from './errors.mjs';
 import { FAILED, GpuDriver, PENDING } from './gpu.mjs';
-import { Held } from './kept.mjs';
+import { Held } from './held.mjs';
 import { ModelModule, MOST_RUNS, OK, ON_DEVICE } from './module.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */

@@ -23,6 +23,11 @@ export function tensorsOf(ports, inputs) {
   return ports.map((port) => tensorOf(port, own(given, port.name)));
 }
 
+/** @param {readonly Tensor[]} tensors */
+export function copiesOf(tensors) {
+  return tensors.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
+}
+
 /**
  * The arrays that take outputs, in the order of the ports.
  * @param {readonly Port[]} ports

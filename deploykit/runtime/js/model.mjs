@@ -1,14 +1,12 @@
 // `load`: from the folder of an artifact to a model that runs.
 
-import { Memory } from './choices.mjs';
-import { IntegrityError, MemoryError, partOf, UnsupportedError, UsageError } from './errors.mjs';
+import { IntegrityError, partOf, UnsupportedError, UsageError } from './errors.mjs';
 import { fetchJson } from './files.mjs';
-import { arraysOf, checkOptions, keptOf, tensorsOf, valuesOf } from './inputs.mjs';
+import { arraysOf, checkOptions, copiesOf, keptOf, tensorsOf, valuesOf } from './inputs.mjs';
 import { DeviceTensor } from './kept.mjs';
 import { FEATURES } from './module.mjs';
 import { fetchPlan, hasKernels, MANIFEST, opener } from './opening.mjs';
 import { nextTask } from './tasks.mjs';
-import { copiesOf, failed, shapesOf, Trial } from './trial.mjs';
 
 export * from './errors.mjs';
 
@@ -19,6 +17,7 @@ export * from './errors.mjs';
 /** @typedef {import('./inputs.mjs').Input} Input */
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
+/** @typedef {import('./trial.mjs').Trial} Trial */
 /** @typedef {'webgpu' | 'wasm'} Device */
 
 /**
@@ -84,6 +83,9 @@ export async function load(locate, options) {
   if (!FEATURES.simd()) {
     throw new UnsupportedError('this engine has no SIMD in WebAssembly: use a browser of 2023 or later');
   }
+  // It comes with the manifest, so that nobody waits for it.
+  const choosing = device === 'auto' && hasGpu() ? partOf(import('./choosing.mjs')) : null;
+  choosing?.catch(() => {});
   /** @type {Manifest} */
   const manifest = await fetchJson(locate(MANIFEST), signal);
   if (manifest.schema_version !== SCHEMA_VERSION) {
@@ -96,10 +98,14 @@ export async function load(locate, options) {
     signal?.throwIfAborted();
     const open = opener(locate, manifest, stop.signal, given);
     const plan = (/** @type {Device} */ name) => fetchPlan(locate, manifest, name);
-    if (device !== 'auto') {
-      return new Model(manifest, { device, module: await open(device), reason: 'asked for' }, plan);
+    const sample = given.sample && tensorsOf(manifest.inputs, given.sample);
+    const known = settled(device, manifest);
+    if (known) {
+      return new Model(manifest, { ...known, module: await open(known.device) }, plan);
     }
-    return await chosen(open, manifest, locate, given, plan);
+    const { choose } = /** @type {typeof import('./choosing.mjs')} */ (await choosing);
+    const { choice, trial } = await choose(open, manifest, locate, given, sample);
+    return new Model(manifest, choice, plan, trial);
   } catch (error) {
     // Ends other transfers.
     stop.abort(error);
@@ -110,61 +116,23 @@ export async function load(locate, options) {
 }
 
 /**
- * Load the model on WebAssembly, with a trial of WebGPU if the engine has it. The model is loaded on WebGPU at once if
- * that was found to be faster before, or if the model does not fit into WebAssembly's memory.
- * @param {Open} open
+ * The device, and why, if nothing has to be measured.
+ * @param {'auto' | Device} device
  * @param {Manifest} manifest
- * @param {Locate} locate
- * @param {LoadOptions} options
- * @param {(device: Device) => Promise<import('./profile.mjs').Plan>} plan
- * @returns {Promise<Model>}
+ * @returns {{ device: Device, reason: string } | null}
  */
-async function chosen(open, manifest, locate, options, plan) {
-  const { sample, signal, threads, cache = true } = options;
-  const given = sample && tensorsOf(manifest.inputs, sample);
-  const on = async (/** @type {Device} */ device, /** @type {string} */ reason) => {
-    return new Model(manifest, { device, module: await open(device), reason }, plan);
-  };
+function settled(device, manifest) {
+  if (device !== 'auto') {
+    return { device, reason: 'asked for' };
+  }
   if (!hasKernels(manifest)) {
-    return on('wasm', 'the model has no kernels for a GPU');
+    return { device: 'wasm', reason: 'the model has no kernels for a GPU' };
   }
-  if (!globalThis.navigator?.gpu) {
-    return on('wasm', 'this engine has no WebGPU');
-  }
-  const memory = new Memory(cache, manifest, locate(MANIFEST), [threads, shapesOf(given)]);
-  const known = await memory.recall();
-  let reason = 'WebGPU is not measured so far';
-  if (known?.device === 'webgpu') {
-    try {
-      const { isAdapter } = await partOf(import('./auto.mjs'));
-      if (await isAdapter(known.adapter)) {
-        return await on('webgpu', known.reason);
-      }
-    } catch (error) {
-      signal?.throwIfAborted();
-      await memory.forget();
-      return on('wasm', failed(error));
-    }
-  } else if (known) {
-    reason = known.reason;
-  }
-  /** @type {ModelModule} */
-  let cpu;
-  try {
-    cpu = await open('wasm');
-  } catch (error) {
-    if (!(error instanceof MemoryError)) {
-      throw error;
-    }
-    reason = `WebAssembly failed: ${error.message}`;
-    return on('webgpu', reason).catch(() => Promise.reject(error));
-  }
-  const trial = new Trial(given && copiesOf(given), signal, async ({ stop }, turn) => {
-    const { prove } = await partOf(import('./auto.mjs'));
-    const behind = opener(locate, manifest, stop.signal, { cache });
-    return prove(() => behind('webgpu', cpu), memory, trial, turn);
-  });
-  return new Model(manifest, { device: 'wasm', module: cpu, reason }, plan, trial);
+  return hasGpu() ? null : { device: 'wasm', reason: 'this engine has no WebGPU' };
+}
+
+function hasGpu() {
+  return Boolean(globalThis.navigator?.gpu);
 }
 
 /** A loaded model. Calls of `run` wait for each other. */

@@ -4,12 +4,11 @@
 
 import { dtypeOf } from './dtypes.mjs';
 import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
-import { requireOn } from './kept.mjs';
 import { MATH } from './math.mjs';
 import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
-/** @typedef {import('./kept.mjs').Held} Held */
+/** @typedef {import('./held.mjs').Held} Held */
 /**
  * A tensor without elements in the page's memory is `held` by a GPU.
  * @typedef {{ dtype: string, shape: readonly number[], data: Elements, held?: Held }} Tensor
@@ -285,7 +284,7 @@ export class ModelModule {
   begin(tensors) {
     let top = this.top;
     const addresses = tensors.map((tensor, index) => {
-      requireOn(this.driver, this.inputs[index].name, tensor);
+      tensor.held?.requireOn(this.driver, this.inputs[index].name);
       const address = tensor.held ? ON_DEVICE : top;
       top = align(top + tensor.data.byteLength);
       this.describe(this.exports.input(index), address, tensor);

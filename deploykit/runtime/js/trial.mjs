@@ -1,5 +1,6 @@
 // The trial of a GPU while a model runs on WebAssembly, with the inputs of its first run or with a sample.
 
+import { copiesOf } from './inputs.mjs';
 import { nextTask } from './tasks.mjs';
 
 /** @typedef {import('./module.mjs').ModelModule} ModelModule */
@@ -66,11 +67,6 @@ export class Trial {
       this.stop.abort();
     }
   }
-}
-
-/** @param {readonly Tensor[]} tensors */
-export function copiesOf(tensors) {
-  return tensors.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
 }
 
 /** @param {readonly Tensor[]} [tensors] */

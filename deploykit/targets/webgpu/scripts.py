@@ -17,23 +17,11 @@ from deploykit.targets.webgpu.devices import WEBGPU
 
 _JOINED = {
     "model": (
-        *(
-            "errors",
-            "tasks",
-            "dtypes",
-            "files",
-            "kept",
-            "inputs",
-            "memory",
-            "threads",
-            "math",
-            "module",
-            "choices",
-            "trial",
-        ),
+        *("errors", "tasks", "dtypes", "files", "kept", "inputs", "memory", "threads", "math", "module"),
         *("opening", "model"),
     ),
-    "gpu": ("limits", "device", "downloads", "gpu", "gpu-module"),
+    "choosing": ("choices", "trial", "choosing"),
+    "gpu": ("limits", "device", "downloads", "held", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),

@@ -89,7 +89,7 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     view = interface_view(program, function, version) | functions_view(scope)
     view |= {"header": f"{stem}.h", "storage": "" if called else "static ", "level": ""}
     view |= {"host_memory": None if called else memory}
-    view |= {"resident": None if called or program.gpu is None else resident_ports(scope)}
+    view |= {"resident": None if program.gpu is None else resident_ports(scope)}
     view |= {"host_arena": program.gpu is None or called or memory & HOST_ARENA}
     view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}
