@@ -14,8 +14,9 @@ import java.util.List;
 /**
  * Runs any dynamic model on instances from a file, which has a line for each value: {@code i 5}, {@code f 0.5},
  * {@code b 1}, {@code t 1.0 2.0} for a tensor, and {@code l n}, {@code u n}, {@code o Name n} in front of the items of a
- * list, of a tuple and of the fields of an object. {@code s n} is the value that the file had in line n. Prints what
- * the model returns as literals of Python.
+ * list, of a tuple and of the fields of an object. {@code s n} is the value that the file had in line n. {@code d n Name}
+ * puts a value into n objects, each of which is the first field of the next one and has the value behind as its second.
+ * Prints what the model returns as literals of Python.
  */
 public final class Objects {
     private final String place;
@@ -60,14 +61,24 @@ public final class Objects {
                 return elements;
             case "s":
                 return known.get(Integer.parseInt(words[1]));
+            case "d":
+                Object inner = read();
+                Object second = read();
+                for (int i = 0; i < Integer.parseInt(words[1]); ++i) {
+                    inner = made(words[2], inner, second);
+                }
+                return inner;
             case "l":
                 return new ArrayList<>(Arrays.asList(read(Integer.parseInt(words[1]))));
             case "u":
                 return read(Integer.parseInt(words[1]));
             default:
-                Object[] fields = read(Integer.parseInt(words[2]));
-                return Class.forName(place + "." + words[1]).getConstructors()[0].newInstance(fields);
+                return made(words[1], read(Integer.parseInt(words[2])));
         }
+    }
+
+    private Object made(String name, Object... fields) throws Exception {
+        return Class.forName(place + "." + name).getConstructors()[0].newInstance(fields);
     }
 
     private static String text(Object value) throws IllegalAccessException {

@@ -16,7 +16,7 @@ from deploykit.artifact.manifest import read_manifest
 from deploykit.dynamic.signatures import Signature
 from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Unions
 from deploykit.engines.native.adapters import adapters
-from deploykit.errors import ShapeError
+from deploykit.errors import DataError, ShapeError
 from deploykit.instances import signature_of
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.java import class_name, package_name
@@ -24,7 +24,7 @@ from deploykit.targets.android.running import CHOICE, JAVA
 from tests.android.conftest import needs_desktop, needs_java, on_desktop
 from tests.dynamic import models
 from tests.dynamic.instances import MAKERS, instances
-from tests.web.dynamic_models import Leaf, Node, Span
+from tests.web.dynamic_models import Leaf, Node, Span, Tree
 
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
@@ -116,7 +116,21 @@ def as_literal(value: Any, kind: Type, unions: Unions) -> Any:
             return value
 
 
-@pytest.mark.sampled(part=5)
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trees") / "dist"
+    deploykit.build(f"{OF_WEB}:TreeLSTM", AndroidTarget(["x86_64"]), output=folder, devices=tuple(CODE))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spans") / "dist"
+    deploykit.build(f"{OF_WEB}:Spans", AndroidTarget(["x86_64"]), output=folder)
+    return folder
+
+
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", MAKERS)
 def test_results_are_those_of_python(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "dist"
@@ -143,8 +157,23 @@ def test_results_may_be_objects(tmp_path: Path) -> None:
     assert ast.literal_eval(line) == as_literals(expected, tmp_path / "dist")
 
 
-def test_every_type(tmp_path: Path) -> None:
-    deploykit.build(f"{OF_WEB}:Spans", AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+def test_instances_may_be_deep(trees: Path, tmp_path: Path) -> None:
+    tree: Tree = Leaf(0)
+    for _ in range(30_000):
+        tree = Node(tree, Leaf(1))
+    with deploykit.open(trees) as session:
+        expected = session([tree])
+    (line,) = java_of(trees, tmp_path)("l 1\nd 30000 Node\no Leaf 1\ni 0\no Leaf 1\ni 1")
+    assert ast.literal_eval(line) == as_literals(expected, trees)
+
+
+def test_instances_that_the_model_refuses(trees: Path, tmp_path: Path) -> None:
+    with deploykit.open(trees) as session, pytest.raises(DataError) as error:
+        session([Leaf(3), Leaf(99)])
+    assert java_of(trees, tmp_path)([Leaf(3), Leaf(99)]) == [f"DataException: {error.value}"]
+
+
+def test_every_type(spans: Path, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
 
     def span(start: int, flags: list[bool]) -> Span:
@@ -153,21 +182,20 @@ def test_every_type(tmp_path: Path) -> None:
 
     vector = random.standard_normal(4).astype(np.float32)
     batch = [(0.5, [span(3, [False, True]), span(-4, [])], (7, vector)), (-1e300, [], (2**31 - 1, vector))]
-    with deploykit.open(tmp_path / "dist") as session:
+    with deploykit.open(spans) as session:
         expected = session(batch)
-    (line,) = java_of(tmp_path / "dist", tmp_path)(batch)
-    assert ast.literal_eval(line) == as_literals(expected, tmp_path / "dist")
+    (line,) = java_of(spans, tmp_path)(batch)
+    assert ast.literal_eval(line) == as_literals(expected, spans)
 
 
-def test_messages_are_those_of_python(tmp_path: Path) -> None:
-    deploykit.build(f"{OF_WEB}:Spans", AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+def test_messages_are_those_of_python(spans: Path, tmp_path: Path) -> None:
     good, vector = Span(0, 0.0, np.zeros(4, np.float32), np.zeros((2, 4), np.float32), []), np.zeros(4, np.float32)
     short = Span(0, 0.0, np.zeros(3, np.float32), np.zeros((2, 4), np.float32), [])
     cases = [
         (ShapeError, [(0.0, [good], (1, vector)), (0.0, [good, short], (1, vector))]),
         (ShapeError, [(0.0, [good], (1, vector[:2]))]),
     ]
-    with deploykit.open(tmp_path / "dist") as session:
+    with deploykit.open(spans) as session:
         expected = []
         for kind, batch in cases:
             with pytest.raises(kind) as error:
@@ -182,18 +210,17 @@ def test_messages_are_those_of_python(tmp_path: Path) -> None:
         "l 1\nu 2\nf 0.0\nl 0": "instance 0: expected tuple[float, list[Span], tuple[int, Tensor[4]]], "
         "found Object[] of length 2",
     }
-    found = java_of(tmp_path / "dist", tmp_path)(*(batch for _, batch in cases), *wrong)
+    found = java_of(spans, tmp_path)(*(batch for _, batch in cases), *wrong)
     assert found == [*expected, *(f"ShapeException: {message}" for message in wrong.values())]
 
 
 @pytest.mark.parametrize("device", CODE)
-def test_on_gpus(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_gpus(trees: Path, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not adapters(device):
         pytest.skip(f"needs {device}")
-    deploykit.build(f"{OF_WEB}:TreeLSTM", AndroidTarget(["x86_64"]), output=tmp_path / "dist", devices=(device,))
     batch = [Node(Leaf(1), Node(Leaf(2), Leaf(3))), Leaf(4)]
-    with deploykit.open(tmp_path / "dist") as session:
+    with deploykit.open(trees) as session:
         expected = session(batch)
     monkeypatch.setenv(CHOICE, JAVA)
-    with deploykit.open(tmp_path / "dist", device=device) as session:
+    with deploykit.open(trees, device=device) as session:
         np.testing.assert_allclose(session(batch), expected, rtol=1e-4, atol=1e-5)
