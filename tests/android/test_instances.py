@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from deploykit.instances import signature_of
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.java import class_name, package_name
 from deploykit.targets.android.running import CHOICE, JAVA
-from tests.android.conftest import needs_desktop, needs_java, on_desktop
+from tests.android.conftest import aar_of, needs_desktop, needs_java, on_desktop
+from tests.android.test_texts import text_of
+from tests.conftest import Golden
 from tests.dynamic import models
 from tests.dynamic.instances import MAKERS, instances
 from tests.web.dynamic_models import Leaf, Node, Span, Tree
@@ -128,6 +131,16 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("spans") / "dist"
     deploykit.build(f"{OF_WEB}:Spans", AndroidTarget(["x86_64"]), output=folder)
     return folder
+
+
+def test_texts(trees: Path, spans: Path, golden: Golden) -> None:
+    for package, classes in ((trees, ("Tree", "Node")), (spans, ("Spans", "Span", "Instances"))):
+        path = aar_of(package)
+        with zipfile.ZipFile(path.with_name(f"{path.stem}-sources.jar")) as archive:
+            sources = {Path(name).stem: archive.read(name).decode() for name in archive.namelist()}
+        for name in classes:
+            golden(sources[name], f"{name}.java")
+    golden(text_of((spans / "README.md").read_text()), "README.md")
 
 
 @pytest.mark.sampled(part=8)
