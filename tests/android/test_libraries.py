@@ -198,7 +198,7 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
 
 
 @needs_java
-@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "two-words", "1"])
+@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "profile", "two-words", "1"])
 def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:
     renamed = onnx.ModelProto()
     renamed.CopyFrom(model)

@@ -192,6 +192,7 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         assert natives.end() == (0, "")
 
 
+@pytest.mark.sampled(part=3)
 @each_abi
 def test_devices(model: onnx.ModelProto, abi: str, tmp_path: Path) -> None:
     """Where no driver has an adapter, the CPU goes on."""
