@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from deploykit.engines.native.bionic import without_needed
+from deploykit.targets.android.java import package_name
 from deploykit.toolchain import find_cross_compiler
 from tests.android.conftest import aar_of
 
@@ -76,7 +77,7 @@ class Natives:
         methods = place / "methods.txt"
         methods.write_text("".join(f"{name} {types}\n" for name, types in signatures(package).items()))
         *launcher, program = [*SYSTEMS[abi][2], str(_program(abi, place))]
-        name = f"org/deploykit/{self.assets.name}/Native"
+        name = f"{package_name(self.assets.name)}.Native".replace(".", "/")
         call = [*launcher, program, str(library), name, str(methods), refused]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(call, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -96,7 +97,7 @@ class Natives:
         """A new buffer with a copy of the elements."""
         self._send(struct.pack("<iq", 0, array.nbytes) + array.tobytes())
         (number,) = struct.unpack("<q", self._read(8))
-        return Buffer(number, array.copy())
+        return Buffer(number, np.array(array))
 
     def _send(self, request: bytes) -> None:
         assert self._process.stdin is not None

@@ -18,11 +18,14 @@ from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.dtypes import logical_dtype
 from deploykit.engines.native.bionic import can_run
 from deploykit.errors import DataError, DeploykitError, ShapeError
+from deploykit.instances import Instances
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
 from tests.android.conftest import DIMS, needs_desktop, needs_java
 from tests.android.natives import MISUSE, SYSTEMS, Buffer, Natives, signatures
 from tests.android.test_java import values
+from tests.dynamic import models
+from tests.dynamic.instances import instances
 from tests.frontends.running_mean import WIDTH, running_mean, weights
 
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
@@ -189,6 +192,25 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         assert natives("memory", read, np.array([2, 3])) > 2 * 3 * 4
         natives("close", model.handle)
         assert natives.called == set(signatures(mean))
+        assert natives.end() == (0, "")
+
+
+@pytest.mark.sampled(part=3)
+@each_abi
+def test_a_dynamic_model_asks_for_memory(abi: str, tmp_path: Path) -> None:
+    """Its memory grows from run to run, until the instances fit."""
+    deploykit.build(f"{models.__file__}:TreeLSTM", AndroidTarget([abi]), output=tmp_path / "trees")
+    entry = read_manifest(tmp_path / "trees").dynamic
+    assert entry is not None
+    encoding = Instances(entry, dict)
+    with deploykit.open(tmp_path / "trees") as session, Natives(tmp_path / "trees", abi, tmp_path) as natives:
+        model = Model(tmp_path / "trees", natives)
+        for count in (1, 300, 2):
+            batch = instances("TreeLSTM", count, seed=count)
+            results, launches, _ = model.run(encoding.inputs(batch))
+            np.testing.assert_allclose(results, session(batch), rtol=1e-4, atol=1e-5)
+            assert launches.tolist() == [number for _, number in session.launches]
+        natives("close", model.handle)
         assert natives.end() == (0, "")
 
 
