@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import platform
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +33,7 @@ from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
 from deploykit.frontends.onnx.importer import dim_name
 from deploykit.targets.android import AndroidTarget
+from deploykit.targets.android.running import CHOICE, JAVA
 from deploykit.targets.base import Target, find_target
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
@@ -56,7 +59,7 @@ class Runtime:
     `deploykit.open`.
     `needs` is the program without which nothing runs here, and a function that finds it. `cost` is about how many times
     longer a case takes than on the host, so that slices of long suites hold fewer cases. `bounded` says whether every
-    dim needs an upper bound.
+    dim needs an upper bound. `environment` is set while an artifact is opened.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Runtime:
     sanitize: bool = False
     threads: int = 1
     bounded: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> str | None:
@@ -87,7 +91,8 @@ class Runtime:
         deploykit.build(model, self.target(), dims, folder, cpu=self.cpu, devices=self.devices, **options)
 
     def open(self, folder: Path) -> Session:
-        return deploykit.open(folder, device=self.device, sanitize=self.sanitize, threads=self.threads)
+        with _set(self.environment):
+            return deploykit.open(folder, device=self.device, sanitize=self.sanitize, threads=self.threads)
 
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto | ImportedModel, **options: Any) -> Iterator[Session]:
@@ -112,7 +117,8 @@ class Runtime:
         for name, value in own.items():
             setattr(onnx_backend, name, value)
         try:
-            yield
+            with _set(self.environment):
+                yield
         finally:
             for name, value in before.items():
                 setattr(onnx_backend, name, value)
@@ -133,6 +139,21 @@ class Runtime:
         return dict(line.split(": ", 1) for line in lines)
 
 
+@contextlib.contextmanager
+def _set(environment: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 @functools.cache
 def _module_of_node() -> str:
     """The name of the module that node loads."""
@@ -151,6 +172,11 @@ def _web_in_node() -> Target:
 def _opens(driver: str) -> bool:
     """Whether a driver finds a device that it can open."""
     return any(adapter.unusable is None for adapter in adapters(driver))
+
+
+def _has_java() -> bool:
+    """Whether a JVM of this machine can load a library that is built for tests."""
+    return platform.machine() == "x86_64" and shutil.which("java") is not None and shutil.which("javac") is not None
 
 
 NOTHING = ("nothing", lambda: True)
@@ -183,6 +209,13 @@ RUNTIMES = (
         bounded=True,
     ),
     Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),
+    Runtime(
+        "android-java",
+        lambda: AndroidTarget(["x86_64"]),
+        ("a JDK, and x86-64", _has_java),
+        cost=60,
+        environment={CHOICE: JAVA},
+    ),
     Runtime(
         "android-arm64",
         lambda: AndroidTarget(["arm64-v8a"], "so"),

@@ -108,12 +108,6 @@ def test_dynamic_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         np.testing.assert_allclose(found, results[0], rtol=1e-5)
 
 
-def test_a_dynamic_model_needs_libraries(tmp_path: Path) -> None:
-    model = f"{Path(__file__).parents[1] / 'dynamic' / 'models.py'}:TreeLSTM"
-    with pytest.raises(UsageError, match="do not call a dynamic model yet: build libraries with --format so"):
-        deploykit.build(model, AndroidTarget(["x86_64"]), output=tmp_path / "dist")
-
-
 @needs_java
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
 def test_an_aar_runs_in_this_process(package: Path, model: onnx.ModelProto) -> None:
@@ -208,7 +202,7 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
 
 
 @needs_java
-@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "two-words", "1"])
+@pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "profile", "two-words", "1"])
 def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:
     renamed = onnx.ModelProto()
     renamed.CopyFrom(model)
@@ -289,6 +283,7 @@ def test_names_in_java() -> None:
         "on_gpu": None,
         "stateful": None,
         "dynamic": None,
+        "instances": None,
     }
     view["functions"] = [function]
     assert model_view(view)["class"] == "TensorModel"

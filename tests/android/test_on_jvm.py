@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import deploykit
+from deploykit.compiler.model import ImportedModel
 from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
+from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.running import CHOICE, JAVA
 from tests.android.conftest import needs_desktop, needs_java
+from tests.frontends.running_mean import WIDTH, running_mean, weights
+from tests.ragged import matrix_model, token_model
 
 pytestmark = [needs_java, needs_desktop]
 
@@ -52,6 +57,49 @@ def test_errors_are_those_of_the_library(package: Path, monkeypatch: pytest.Monk
                     session.run(inputs)
                 assert str(found.value) == str(expected.value)
             assert session.run(good)["scores"].shape == (2, 16)
+
+
+@pytest.mark.slow
+def test_functions_keep_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deploykit.build(running_mean(weights()), AndroidTarget(["x86_64"]), output=tmp_path / "mean")
+    x = np.linspace(-1, 1, 3 * WIDTH, dtype=np.float32).reshape(3, WIDTH)
+    found: dict[str, list[np.ndarray]] = {}
+    for choice in ("x86_64", JAVA):
+        monkeypatch.setenv(CHOICE, choice)
+        with deploykit.open(tmp_path / "mean") as session:
+            update, read = session.functions["update"], session.functions["read"]
+            with pytest.raises(ShapeError, match="is 3, but the states are made for 1"):
+                update(x=x)
+            session.reset({"streams": 3})
+            found[choice] = [update(x=x)["samples"], update(x=x[::-1])["samples"], read(query=x[:2])["scores"]]
+            session.reset()
+            found[choice] += [update(x=x[:1])["samples"], read(query=x)["scores"]]
+    for ours, expected in zip(found[JAVA], found["x86_64"], strict=True):
+        np.testing.assert_array_equal(ours, expected, strict=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (token_model(), {"x": [[[1, -1, 2, -2]] * 2, [], [[3, -3, 4, 4]]], "ids": [[5, 6], [], [7]]}),
+        (matrix_model(), {"a": [[[1, 2, 3], [4, 5, 6]], np.zeros((0, 5), np.float32), [[7], [8]]]}),
+    ],
+    ids=["lengths", "shapes"],
+)
+def test_instances(
+    model: ImportedModel, inputs: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploykit.build(model, AndroidTarget(["x86_64"]), output=tmp_path / "ragged")
+    with deploykit.open(tmp_path / "ragged") as native:
+        monkeypatch.setenv(CHOICE, JAVA)
+        with deploykit.open(tmp_path / "ragged") as session:
+            for count in (3, 1, 0):
+                batch = {name: values[:count] for name, values in inputs.items()}
+                expected = native.run(batch)
+                for name, found in session.run(batch).items():
+                    for ours, theirs in zip(found, expected[name], strict=True):
+                        np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
 def test_what_cannot_run_is_refused(libraries: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

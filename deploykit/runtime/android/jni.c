@@ -426,13 +426,16 @@ jint JNI_OnLoad(jni_machine* machine, void* reserved);
 jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     void* env = NULL;
     jobject type;
+    jint status;
     (void)reserved;
     if (jni_environment_of(machine, &env) != 0) {
         return JNI_ERROR;
     }
     type = jni_find_class(env, DK_JAVA_CLASS);
-    if (type == NULL || jni_register(env, type, methods, (jint)(sizeof methods / sizeof methods[0])) != 0) {
+    if (type == NULL) {
         return JNI_ERROR;
     }
-    return JNI_VERSION_1_6;
+    status = jni_register(env, type, methods, (jint)(sizeof methods / sizeof methods[0]));
+    jni_delete_local(env, type);
+    return status == 0 ? JNI_VERSION_1_6 : JNI_ERROR;
 }

@@ -149,6 +149,7 @@ class AndroidTarget:
         program = levels[0]
         view = package_view(program, options.version)
         view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
+        view["instances"] = program.dynamic
         view |= _names(view["prefix"], options.settings)
         java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
@@ -317,8 +318,6 @@ def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[
 
 def _require_typed(program: Program) -> None:
     """Raise `UsageError` for a model that the Java classes cannot call."""
-    if program.runs_instances:
-        raise UsageError("the Java classes of an AAR do not call a dynamic model yet: build libraries with --format so")
     for function in program.public:
         lengths = {port.name for port in function.inputs}
         for port in (*function.inputs, *function.outputs):

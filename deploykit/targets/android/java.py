@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deploykit.dtypes import logical_dtype
+from deploykit.targets.android.instances import instances_view
 from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
@@ -37,7 +38,10 @@ CLASSES = (
 )
 """The classes that all models have, beside exceptions."""
 
-FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts")
+OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
+"""The classes that dynamic models have."""
+
+FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
 """The classes that some models have."""
 
 EXCEPTIONS = {
@@ -82,7 +86,8 @@ ActivityManager Arrays AssetFileDescriptor AutoCloseable ByteBuffer ByteOrder Cl
 File FileInputStream FileNotFoundException Future FutureTask IOException InputStream Integer List Long Math NonNull
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
-Locale Map NumberFormatException OutputStream StringBuilder
+Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
+SuppressWarnings
 """
 """Names of classes that the sources use."""
 
@@ -97,12 +102,17 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
     for name, (base, meaning) in EXCEPTIONS.items():
         own = {"package": view["package"], "exception": name, "base": base, "meaning": meaning}
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
+    for kind, made in (("dataclass", "dataclasses"), ("interface", "interfaces")):
+        for own in model["instances"][made] if model["instances"] else ():
+            text = render(_PACKAGE, f"java/{kind}_of.java", {"package": view["package"], **own})
+            texts[f"{folder}/{own['class']}.java"] = text
     return texts
 
 
 def _further(model: Mapping[str, Any]) -> list[str]:
     has_ragged = any(function["ragged"] for function in model["functions"])
     has = {"Gpus": model["on_gpu"], "Profile": model["profiled"], "Ragged": has_ragged, "RaggedPorts": has_ragged}
+    has |= dict.fromkeys(OF_INSTANCES, model["instances"] is not None)
     return [name for name in FURTHER if has[name]]
 
 
@@ -116,22 +126,22 @@ def stubs() -> dict[str, str]:
 
 
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
-    """What the templates of classes need."""
-    functions = view["functions"]
-    several = len(functions) > 1
-    names = _unique((function["function"] for function in functions), _METHODS.split()) if several else [""]
+    """What the templates of classes need. `instances` of `view` is the dynamic model, or None."""
+    functions, model, name = view["functions"], view["instances"], class_name(view["prefix"])
+    inputs = [port["name"] for port in functions[0]["inputs"]]
+    names = methods([function["function"] for function in functions])
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
     states = _states(view["stateful"]) if view["stateful"] else None
     return {
         **{name: view[name] for name in ("package", "prefix", "on_gpu")},
         "weights_bytes": view["file_bytes"],
-        "class": class_name(view["prefix"]),
+        "class": name,
         "functions": found,
         "states": states,
         "stateful": states is not None,
         "least": [f"{dim['minimum']}L" for dim in states or ()],
         "profiled": is_profiled(view),
-        "instances": None,
+        "instances": None if model is None else instances_view(model, inputs, _unique, {*_taken(), name}),
     }
 
 
@@ -141,7 +151,9 @@ def readme_view(view: Mapping[str, Any]) -> dict[str, Any]:
     function = model["functions"][0]
     given = function["given"] if function["ragged"] else function["arrays"] or function["tensors"]
     own: dict[str, Any] = {name: function[name] for name in ("run", "result", "memory", "run_async", "ragged")}
-    own |= {"class": model["class"], "first": function["outputs"][0], "state_dims": model["states"]}
+    first = function["outputs"][0]
+    own |= {"class": model["class"], "first": first, "state_dims": model["states"], "instances": model["instances"]}
+    own["variable"] = "values" if first["word"] in ("result", "model", "context") else first["word"]
     return own | {"arguments": [text.rpartition(" ")[2] for text in given]}
 
 
@@ -182,7 +194,7 @@ def _function(own: Mapping[str, Any], name: str, stateful: Mapping[str, Any] | N
         "run_async": f"{name}Async" if name else "runAsync",
         "memory": f"{name}Memory" if name else "memory",
         "reserve": f"{name}Reserve" if name else "reserve",
-        "result": f"{name[:1].upper()}{name[1:]}Result",
+        "result": result_name(name),
         "inputs": inputs,
         "outputs": outputs,
         "words": [port["word"] for port in inputs],
@@ -222,7 +234,22 @@ def package_name(prefix: str) -> str:
 def class_name(prefix: str) -> str:
     """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in (*CLASSES, *EXCEPTIONS, *_TAKEN.split()) else name
+    return f"{name}Model" if name in _taken() else name
+
+
+def _taken() -> set[str]:
+    """The names of classes that the sources use."""
+    return {*CLASSES, *FURTHER, *EXCEPTIONS, *_TAKEN.split()}
+
+
+def methods(functions: Sequence[str | None]) -> list[str]:
+    """The names of the methods of functions; empty for the only one, whose method is `run`."""
+    return [""] if len(functions) == 1 else _unique(map(str, functions), _METHODS.split())
+
+
+def result_name(method: str) -> str:
+    """The name of the class of a method's results."""
+    return f"{method[:1].upper()}{method[1:]}Result"
 
 
 def output_words(names: Iterable[str]) -> list[str]:

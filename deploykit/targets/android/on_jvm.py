@@ -1,11 +1,14 @@
 """Runs the Java classes of an AAR on a JVM of this machine, with the library for its CPU.
 
 The program is `templates/desktop/Runner.java`, in a process that lives as long as the session. A request is the number
-of its tensors and the tensors; a reply is a 0 and the tensors of the outputs, or a 1 and an error. Numbers are
-big-endian, the elements of tensors little-endian:
+of a function (32 bits), how many tensors it takes (32) and the tensors; or -1, how many sizes states have (32) and the
+sizes (64 each), which makes the states zeros. A reply is a 0 and the tensors of the outputs, or a 1 and an error.
+Numbers are big-endian, the elements of tensors little-endian:
 
     tensor     the number of its type (requests only, 8 bits), rank (32), sizes (64 each), bytes (32), elements
     error      the name of its class (16 bits of length, text), the message (32 bits of length, text)
+
+The program makes the instances of ragged inputs from their values and lengths, and gives the values of ragged outputs.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +30,9 @@ from deploykit.dtypes import logical_dtype
 from deploykit.engines import Engine, EngineOptions, StreamEngine, no_stream
 from deploykit.engines.native.bionic import without_needed
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
+from deploykit.ragged_ports import is_flat
 from deploykit.targets.android.jars import INSTALL_HINT
-from deploykit.targets.android.java import KINDS, class_name, output_words
+from deploykit.targets.android.java import KINDS, class_name, methods, output_words, result_name
 from deploykit.targets.templates import render
 
 _TYPES = ("float", "double", "byte", "short", "int", "long")
@@ -58,11 +63,7 @@ class OnJvm:
     ) -> None:
         self._manifest = manifest
         self._native = native
-        if manifest.functions or manifest.states is not None or any(port.instance for port in _ports(manifest)):
-            raise UsageError(
-                f"'{manifest.name}' has functions, states or ragged tensors, whose Java classes are not run this way: "
-                "choose an ABI"
-            )
+        self._functions = {name: manifest.function(name) for name in _names(manifest)}
         java = shutil.which("java")
         if java is None:
             raise ToolchainError(f"to run the classes of an AAR: {INSTALL_HINT}")
@@ -72,8 +73,11 @@ class OnJvm:
         view = {
             "package": _package(place / "classes.jar"),
             "class": class_name(manifest.prefix),
-            "inputs": len(manifest.inputs),
-            "outputs": output_words(port.name for port in manifest.outputs),
+            "functions": [
+                _call(part, method)
+                for part, method in zip(self._functions.values(), methods(_names(manifest)), strict=True)
+            ],
+            "states": len(manifest.states.dims) if manifest.states else None,
         }
         source.write_text(render("deploykit.targets.android", "desktop/Runner.java", view), encoding="utf-8")
         cache = place / "cache"
@@ -86,22 +90,15 @@ class OnJvm:
         self._check()
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
-        del function  # the classes of models with several functions are not run this way
-        request = [struct.pack(">i", len(inputs))]
+        request = [struct.pack(">ii", list(self._functions).index(function), len(inputs))]
         for array in inputs:
             kind = _TYPES.index(KINDS[array.dtype.name])
             request += [
                 struct.pack(f">bi{array.ndim}qi", kind, array.ndim, *array.shape, array.nbytes),
                 array.tobytes(),
             ]
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(b"".join(request))
-            self._process.stdin.flush()
-        except OSError:
-            self._fail()
-        self._check()
-        outputs = [self._output(logical_dtype(port.dtype).storage) for port in self._manifest.outputs]
+        self._ask(b"".join(request))
+        outputs = [self._output(logical_dtype(port.dtype).storage) for port in self._functions[function].outputs]
         if _MISUSE in (words := self._said()):
             raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{words}")
         return outputs
@@ -114,8 +111,9 @@ class OnJvm:
             engine.close()
 
     def reset(self, sizes: Mapping[str, int]) -> None:
-        del sizes
-        raise UsageError("the model has no states")
+        if self._manifest.states is None:
+            raise UsageError("the model has no states")
+        self._ask(struct.pack(f">ii{len(sizes)}q", -1, len(sizes), *sizes.values()))
 
     def stream(self) -> StreamEngine:
         raise no_stream(self._manifest.name)
@@ -125,6 +123,16 @@ class OnJvm:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._process.wait()
+
+    def _ask(self, request: bytes) -> None:
+        """Send a request and read the beginning of the reply. Raises the error that it tells."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+        except OSError:
+            self._fail()
+        self._check()
 
     def _check(self) -> None:
         """Read the beginning of a reply. Raises the error that it tells."""
@@ -159,8 +167,37 @@ class OnJvm:
         return self._words.read().decode("utf-8", "replace").strip()
 
 
-def _ports(manifest: Manifest) -> Sequence[PortEntry]:
-    return [*manifest.inputs, *manifest.outputs]
+def _names(manifest: Manifest) -> list[str | None]:
+    """The functions; None stands for the only one."""
+    return [*(entry.name for entry in manifest.functions)] or [None]
+
+
+def _call(manifest: Manifest, method: str) -> dict[str, Any]:
+    """The call of a function's method: its arguments, and the tensors of its result."""
+    numbers = {port.name: index for index, port in enumerate(manifest.inputs)}
+    follow = {extent for port in manifest.inputs for extent in port.instance or ()}
+    given = [port for port in manifest.inputs if port.name not in follow]
+    words = output_words(port.name for port in manifest.outputs)
+    return {
+        "method": method or "run",
+        "result": result_name(method),
+        "ragged": any(port.instance for port in given),
+        "arguments": [_argument(port, numbers) for port in given],
+        "outputs": [
+            f"{word}.values()" if port.instance else word for port, word in zip(manifest.outputs, words, strict=True)
+        ],
+    }
+
+
+def _argument(port: PortEntry, numbers: Mapping[str, int]) -> str:
+    """The argument for an input, of which the tensor and those of lengths are in `inputs`."""
+    own = f"inputs[{numbers[port.name]}]"
+    if port.instance is None:
+        return own
+    extents = [f"inputs[{numbers[str(each)]}]" if each in numbers else f"{each}L" for each in port.instance]
+    if is_flat(port, numbers):
+        return f"flat({', '.join([own, *extents])})"
+    return f"Ragged.of({own}, numbers({extents[0]}))"
 
 
 def _package(classes: Path) -> str:

@@ -1,0 +1,4 @@
+package org.deploykit.treelstm;
+
+/** {@code Tree = Leaf | Node}. */
+public interface Tree {}
