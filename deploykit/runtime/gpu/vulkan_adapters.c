@@ -12,7 +12,7 @@
 #define MOST_FAMILIES 16
 
 /* Extensions that later became parts of Vulkan itself. */
-enum { FLOAT16, DRIVER, SIZES, EXTENSIONS };
+enum { FLOAT16, DRIVER, SIZES, DOT, EXTENSIONS };
 static const struct {
     const char* name;
     uint32_t version; /* that it is a part of */
@@ -20,6 +20,7 @@ static const struct {
     {"VK_KHR_shader_float16_int8", VK_MAKE_VERSION(1, 2)},
     {"VK_KHR_driver_properties", VK_MAKE_VERSION(1, 2)},
     {"VK_EXT_subgroup_size_control", VK_MAKE_VERSION(1, 3)},
+    {"VK_KHR_shader_integer_dot_product", VK_MAKE_VERSION(1, 3)},
 };
 
 /* What the device is asked for; the chains have only structures that it knows. */
@@ -36,6 +37,7 @@ typedef struct features {
     VkPhysicalDevice16BitStorageFeatures storage;
     VkPhysicalDeviceShaderFloat16Int8Features float16;
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
 } features;
 
 /* Put a structure behind the first one of a chain. */
@@ -83,6 +85,9 @@ static void chain_features(const dk_vk_facts* facts, features* all) {
     if (has(facts, SIZES)) {
         chain(&all->features, &all->sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     }
+    if (has(facts, DOT)) {
+        chain(&all->features, &all->dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
+    }
 }
 
 static void ask(const dk_vk_system* system, const dk_vk_facts* facts, answers* all) {
@@ -124,6 +129,7 @@ static void find_features(const dk_vk_system* system, dk_vk_facts* facts, const 
         (subgroups->supportedOperations & wanted) == wanted && size >= LEAST_SUBGROUP && power_of_two(size)) {
         facts->adapter.features |= DK_GPU_SUBGROUPS;
     }
+    facts->adapter.features |= found.dot.shaderIntegerDotProduct ? DK_GPU_DOT : 0;
     facts->adapter.features &= ~without;
     if (!found.features.features.robustBufferAccess) {
         facts->adapter.unusable = "it does not check the bounds of buffers";
@@ -280,6 +286,7 @@ VkResult dk_vk_make_device(const dk_vk_system* system, const dk_vk_facts* facts,
     wanted.storage.storageBuffer16BitAccess = (VkBool32)float16;
     wanted.float16.shaderFloat16 = (VkBool32)float16;
     wanted.sizes.subgroupSizeControl = wanted.sizes.computeFullSubgroups = (VkBool32)facts->sized;
+    wanted.dot.shaderIntegerDotProduct = (facts->adapter.features & DK_GPU_DOT) != 0;
     info.pNext = &wanted.features;
     for (uint32_t i = 0; i < EXTENSIONS; ++i) {
         if (i != DRIVER && (facts->extensions >> i & 1)) {

@@ -148,6 +148,12 @@ typedef struct VkPhysicalDeviceShaderFloat16Int8Features {
     VkBool32 shaderInt8;
 } VkPhysicalDeviceShaderFloat16Int8Features;
 
+typedef struct VkPhysicalDeviceShaderIntegerDotProductFeatures {
+    VkStructureType sType;
+    void* pNext;
+    VkBool32 shaderIntegerDotProduct;
+} VkPhysicalDeviceShaderIntegerDotProductFeatures;
+
 typedef struct VkPhysicalDeviceSubgroupSizeControlFeatures {
     VkStructureType sType;
     void* pNext;

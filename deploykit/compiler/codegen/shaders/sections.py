@@ -14,6 +14,9 @@ from dataclasses import dataclass
 F16, SUBGROUPS = "shader-f16", "subgroups"
 """Features of devices (W3C, "WebGPU", section 24.1)."""
 
+DOT_4X8 = "packed_4x8_integer_dot_product"
+"""A feature of the language on some devices (W3C, "WGSL", section 4.1.2)."""
+
 _DIRECTIVE = re.compile(r"^(?:enable|diagnostic).*\n", re.MULTILINE)
 
 

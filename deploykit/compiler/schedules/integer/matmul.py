@@ -28,7 +28,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
-from deploykit.compiler.schedules.integer.dot import DOTS, Dot
+from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -85,6 +85,8 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
         return other
     if device.vector_bits == 0:
         return Declined("the device has no vectors")
+    if stage.annotations[DOT] == PACKED_4X8:
+        return Declined("its right operand is packed for GPUs")
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
         return Declined("its sum is not one of products")
