@@ -43,8 +43,8 @@ USUAL_SHAPE = "iri"
 """The operands of instructions that `SHAPES` does not list: a type, the result, and ids."""
 
 SHAPES = {
-    Op.EXT_INST_IMPORT: "rw", Op.EXT_INST: "iriwi", Op.MEMORY_MODEL: "w", Op.ENTRY_POINT: "wiwwi",
-    Op.EXECUTION_MODE: "iw", Op.CAPABILITY: "w",
+    Op.EXTENSION: "w", Op.EXT_INST_IMPORT: "rw", Op.EXT_INST: "iriwi", Op.MEMORY_MODEL: "w",
+    Op.ENTRY_POINT: "wiwwi", Op.EXECUTION_MODE: "iw", Op.CAPABILITY: "w",
     Op.TYPE_VOID: "r", Op.TYPE_BOOL: "r", Op.TYPE_INT: "rw", Op.TYPE_FLOAT: "rw", Op.TYPE_VECTOR: "riw",
     Op.TYPE_ARRAY: "ri", Op.TYPE_RUNTIME_ARRAY: "ri", Op.TYPE_STRUCT: "ri", Op.TYPE_POINTER: "rwi",
     Op.TYPE_FUNCTION: "ri", Op.CONSTANT: "irw", Op.FUNCTION: "ifwi", Op.VARIABLE: "ivwi", Op.STORE: "iiw",
@@ -53,6 +53,7 @@ SHAPES = {
     Op.LOOP_MERGE: "iiw", Op.SELECTION_MERGE: "iw", Op.LABEL: "r", Op.BRANCH: "i", Op.BRANCH_CONDITIONAL: "i",
     Op.SWITCH: "iiwi", Op.RETURN_VALUE: "i", Op.CONTROL_BARRIER: "i", Op.ATOMIC_STORE: "i",
     **dict.fromkeys(range(Op.GROUP_I_ADD, Op.GROUP_F_MAX + 1), "iriwi"),
+    Op.S_DOT: "iriiw", Op.U_DOT: "iriiw",
 }  # fmt: skip
 """The operands of instructions: `i` for an id, `r` for the id of the result, `w` for a word that is no id; the last one
 stands for all that follow. The result of `f` is a function, and that of `v` a variable."""
