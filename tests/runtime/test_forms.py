@@ -67,18 +67,22 @@ def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @contextmanager
-def opened(folder: Path, driver: str, without: int = 0) -> Iterator[OnGpu]:
+def opened(folder: Path, driver: str, without: int = 0) -> Iterator[tuple[OnGpu, int]]:
+    """The model on the first device, and the features whose forms it takes."""
     with deploykit.open(folder) as session:
         manifest = session.manifest
     library = folder / f"lib{manifest.prefix}.so"
     gpu = open_gpu(library, folder, manifest, driver, GpuOptions(without=without))
     assert not gpu.features & without
-    yield OnGpu(library, folder, manifest, 1, gpu)
-    gpu.close()
+    try:
+        yield OnGpu(library, folder, manifest, 1, gpu), gpu.features
+    finally:
+        gpu.close()
 
 
 def built(model: onnx.ModelProto, folder: Path) -> Path:
     deploykit.build(model, output=folder, devices=tuple(CODE))
+    assert "#define dot_of_bytes" in (folder / CODE["opencl"]).read_text()
     return folder
 
 
@@ -110,7 +114,7 @@ def test_products_of_8_bits_are_exact(
 ) -> None:
     folder, weights = products
     wide = {name: array.astype(np.int64) for name, array in weights.items()}
-    with opened(folder, driver, without) as engine:
+    with opened(folder, driver, without) as (engine, _):
         for rows in (1, 3, 4, 33, 600):
             x, y = integers((rows, 72), np.uint8), integers((rows, 320), np.int8)
             p, q, r, s = engine.run([x, y])
@@ -120,19 +124,15 @@ def test_products_of_8_bits_are_exact(
             np.testing.assert_array_equal(s, np.clip(np.rint(p / np.float32(512)) + 100, 0, 255))
 
 
-def test_llvmpipe_has_all_features(products: tuple[Path, Mapping[str, np.ndarray]], driver: str) -> None:
+@pytest.mark.skipif(not DEVICES["lavapipe"].exists(), reason="needs lavapipe")
+def test_lavapipe_has_all_features(
+    products: tuple[Path, Mapping[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So there each form is compared with the others."""
-    found = adapters(driver)[0]
-    if not found.name.startswith("llvmpipe"):
-        pytest.skip("another device")
-    folder, _ = products
-    with deploykit.open(folder) as session:
-        manifest = session.manifest
-    gpu = open_gpu(folder / f"lib{manifest.prefix}.so", folder, manifest, driver, GpuOptions())
-    try:
-        assert gpu.features == F16 | SUBGROUPS | DOT
-    finally:
-        gpu.close()
+    monkeypatch.setenv("VK_DRIVER_FILES", str(DEVICES["lavapipe"]))
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(DEVICES["lavapipe"]))
+    with opened(products[0], "vulkan") as (_, features):
+        assert features == F16 | SUBGROUPS | DOT
 
 
 @pytest.mark.parametrize("without", [0, DOT])
@@ -141,7 +141,7 @@ def test_convolutions_of_8_bits_are_exact(
 ) -> None:
     folder, weights = convolutions
     w, v = (weights[name].astype(np.int64) for name in "wv")
-    with opened(folder, driver, without) as engine:
+    with opened(folder, driver, without) as (engine, _):
         for batch, height in ((1, 1), (1, 4), (3, 7), (2, 33)):
             x = integers((batch, 8, height, 9), np.uint8)
             data = np.pad(x.astype(np.int64) - 7, ((0, 0), (0, 0), (1, 1), (1, 1)))

@@ -42,9 +42,8 @@ def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device],
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     _, a, b = call.args
-    return _product(
-        builder, a, b, device, static(a.ty.shape[-1]), lambda packing: partial(integer_matmul, packing=packing)
-    )
+    depth = static(a.ty.shape[-1])
+    return _product(builder, a, b, device, depth, lambda packing: partial(integer_matmul, packing=packing))
 
 
 def _product(
@@ -56,8 +55,8 @@ def _product(
     build: Callable[[PanelPacking], Callable[..., object]],
 ) -> relax.Expr:
     """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. Each `neighbours` of a row's
-    left factors are next to each other in memory. If the instruction needs an
-    offset on the left operand, a further kernel subtracts its contribution."""
+    left factors are next to each other in memory. If the instruction needs an offset on the left operand, a further
+    kernel subtracts its contribution."""
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
     dot = dot_for(device, known, neighbours)
     packing = _packing(device, dot, str(left.ty.dtype), static(right.ty.shape[-1]))
@@ -77,8 +76,7 @@ def _product(
 
 
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
-    """The packed layout for an instruction. The vectors per panel leave the fewest columns
-    empty."""
+    """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
     if device.vector_bits == 0:
         return PanelPacking("", 1, 1)
     lanes = device.lanes(32)

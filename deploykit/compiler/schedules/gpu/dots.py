@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.integer import DOT
-from deploykit.compiler.schedules.integer.dot import PACKED_4X8
+from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8
 from deploykit.compiler.schedules.kernel.loops import Code, index_of
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
-from deploykit.compiler.tir.values import const
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
+from deploykit.compiler.tir.values import const, dtype_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
@@ -47,10 +47,19 @@ def dot_factors(stage: Stage) -> tuple[Expr, Expr] | Declined | None:
     if stage.combine is None or stage.annotations.get(DOT) != PACKED_4X8:
         return None
     source = stage.combine.source
-    loads = [collect(part, ir.TensorLoad) for part in (source.a, source.b)] if isinstance(source, tirx.Mul) else []
-    if [len(found) for found in loads] != [1, 1]:
+    left, right = (_load(source.a), _load(source.b)) if isinstance(source, tirx.Mul) else (None, None)
+    if left is None or right is None:
         return Declined("the operands of its product are no tensors")
-    return loads[0][0], loads[1][0]
+    return left, right
+
+
+def _load(factor: Expr) -> ir.TensorLoad | None:
+    """The load of a factor, if `words` of it are the factors."""
+    loads = collect(factor, ir.TensorLoad)
+    if len(loads) != 1:
+        return None
+    wide = loads[0].astype("int32") + DOTS[PACKED_4X8].offset(dtype_of(loads[0]))
+    return loads[0] if is_zero(sym.Analyzer().simplify(factor - wide)) else None
 
 
 def add_dots(tile: Tile, sums: Buffer, index: Expr | None) -> tirx.Stmt:

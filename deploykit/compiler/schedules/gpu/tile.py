@@ -130,6 +130,8 @@ class _Tiles:
         if self.unfit is not None:
             return self.unfit
         known = self._known()
+        if self.dots and not all(self._in_words(factor.value, known) for factor in self.factors):
+            return Declined("four terms of its sums are no word in memory")
         stage = self.stage
         values = {self.column.var: self._place(), **self.units}
         nodes = [stage.body, *([] if stage.epilogue is None else [stage.epilogue])]
@@ -190,6 +192,16 @@ class _Tiles:
         values = {inner.var: index_of(inner, block * self.lanes + lane)}
         strides = [self._stride(ld.source, ld.indices, values, lane, known) for ld in collect(value, ir.TensorLoad)]
         return bool(strides) and all(stride in (0, 1) for stride in strides) and 1 in strides
+
+    def _in_words(self, value: Expr, known: sym.Analyzer) -> bool:
+        """Whether each four elements along the innermost reduced axis are one vector, at a multiple of four."""
+        if not self._contiguous(value, known):
+            return False
+        inner, block = self.reduce[-1], ir.Var("block", "int64")
+        first = {inner.var: index_of(inner, block * self.lanes)}
+        (load,) = collect(value, ir.TensorLoad)
+        place = known.modular_set(substitute(offset_of(load.source, load.indices), first))
+        return int(place.coeff) % self.lanes == 0 and int(place.base) % self.lanes == 0
 
     # Emission
 

@@ -52,9 +52,11 @@ class Dot:
 
     def takes(self, right: np.ndarray | None, neighbours: int | None) -> bool:
         """Whether the instruction can be used, with exact sums, for right factors `[..., K, N]` (`None`: for any right
-        factors), and left factors of which each `neighbours` (`None`: any number) are next to each other."""
+        factors), and left factors of which each `neighbours` (`None`: any number) are next to each other. That of GPUs
+        takes words of four left factors, and four columns."""
         if self.name == PACKED_4X8:
-            return right is not None and neighbours is not None and neighbours % self.group == 0
+            fits = neighbours is not None and neighbours % self.group == 0
+            return right is not None and right.shape[-1] % self.group == 0 and fits
         return not self.bounded or (right is not None and pairs_fit(right))
 
 

@@ -93,8 +93,9 @@ class Array:
         if not self.called:
             return ""
         if self.parts:
+            loads = () if self.blocks else self.parts
             stores = self.parts if self.stored else ()
-            called = "".join([*(part.load("") for part in self.parts), *(part.store("", "") for part in stores)])
+            called = "".join([*(part.load("") for part in loads), *(part.store("", "") for part in stores)])
             return "".join(part.functions(called, f16=f16) for part in self.parts)
         kind = self._kind
         if self.half and (f16 or self.vectors):

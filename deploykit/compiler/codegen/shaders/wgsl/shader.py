@@ -141,7 +141,7 @@ class _Shader:
             access = "read_write" if stored or self.sharing.written[group] else "read"
             vectors = dtype in self.gpu.vectors and all(self.accesses.in_vectors(member) for member in members)
             names = [self.scopes.fresh(f"{name}_{number}") for number in range(len(parts))] or [name]
-            blocks = vectors is False and all(self.accesses.in_vectors(member, LANES * LANES) for member in members)
+            blocks = not vectors and all(self.accesses.in_vectors(member, LANES * LANES) for member in members)
             arrays = [Array(own, dtype, next(bindings), access, stored, vectors, blocks) for own in names]
             self.memory[name] = joined(name, arrays, parts, self.sharing.whole[group]) if parts else arrays[0]
             self.arrays |= dict.fromkeys(members, self.memory[name])
