@@ -82,7 +82,7 @@ export class GpuModule extends ModelModule {
   static async make(manifest, code, shaders, advance) {
     const driver = new GpuDriver(await openDevice());
     const compiled = shaders.then((text) => {
-      const features = new Set([...driver.device.features, ...navigator.gpu.wgslLanguageFeatures]);
+      const features = new Set([...driver.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])]);
       const sources = shadersOf(new TextDecoder().decode(text), features, driver.bindable);
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
