@@ -42,6 +42,14 @@ CONVOLUTIONS = f"""{HEAD}convolutions (uint8[b, 8, h, 9] x) => (int32[b, 16, h2,
 KERNELS = {"w": (16, 8, 3, 3), "v": (8, 8, 1, 1)}
 
 
+HALVES = f"""{HEAD}halves (float16[n, 68] x, float16[n, k] y) => (float16[n, 40] p, float16[n, k] q) {{
+    p = MatMul(x, w)
+    e = Exp(y)
+    q = Mul(e, y)
+}}"""
+"""Vectors of floats of 16 bits, and single ones."""
+
+
 def devices() -> Iterator[tuple[str, Path | None]]:
     """The drivers, and for Vulkan the file of each implementation that is there."""
     yield from (("vulkan", path) for path in DEVICES.values() if path.exists())
@@ -100,6 +108,14 @@ def convolutions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mappin
     return built(model, tmp_path_factory.mktemp("convolutions") / "dist"), weights
 
 
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    model = seeded(HALVES, {"w": (68, 40)}, np.float16)
+    folder = tmp_path_factory.mktemp("halves") / "dist"
+    deploykit.build(model, output=folder, devices=tuple(CODE))
+    return folder, onnx.numpy_helper.to_array(model.graph.initializer[0])
+
+
 def integers(shape: Sequence[int], dtype: type) -> np.ndarray:
     """Integers with the extremes of their dtype among them."""
     ends = np.iinfo(dtype)
@@ -149,3 +165,19 @@ def test_convolutions_of_8_bits_are_exact(
             p, q = engine.run([x])
             np.testing.assert_array_equal(p, np.einsum("bchwyx,ocyx->bohw", windows, w))
             np.testing.assert_array_equal(q, np.einsum("bchw,oc->bohw", data[:, :, 1:-1, 1:-1], v[:, :, 0, 0]))
+
+
+def test_floats_of_16_bits_are_the_same_in_words(halves: tuple[Path, np.ndarray], driver: str) -> None:
+    """Devices whose buffers hold them, with arithmetic on them or without, and all others."""
+    folder, weight = halves
+    random = np.random.default_rng(0)
+    with opened(folder, driver) as (own, _), opened(folder, driver, F16) as (words, _):
+        for rows, columns in ((1, 1), (3, 7), (4, 64), (33, 5)):
+            x = random.standard_normal((rows, 68)).astype(np.float16)
+            y = random.standard_normal((rows, columns)).astype(np.float16)
+            p, q = own.run([x, y])
+            for found, other in zip((p, q), words.run([x, y]), strict=True):
+                np.testing.assert_array_equal(found.view(np.uint16), other.view(np.uint16))
+            wide = y.astype(np.float32)
+            np.testing.assert_allclose(p, x.astype(np.float32) @ weight.astype(np.float32), rtol=2e-3, atol=1e-3)
+            np.testing.assert_allclose(q, np.exp(wide) * wide, rtol=2e-3, atol=1e-6)

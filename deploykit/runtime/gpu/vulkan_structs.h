@@ -141,13 +141,6 @@ typedef struct VkPhysicalDevice16BitStorageFeatures {
     VkBool32 storageInputOutput16;
 } VkPhysicalDevice16BitStorageFeatures;
 
-typedef struct VkPhysicalDeviceShaderFloat16Int8Features {
-    VkStructureType sType;
-    void* pNext;
-    VkBool32 shaderFloat16;
-    VkBool32 shaderInt8;
-} VkPhysicalDeviceShaderFloat16Int8Features;
-
 typedef struct VkPhysicalDeviceShaderIntegerDotProductFeatures {
     VkStructureType sType;
     void* pNext;
