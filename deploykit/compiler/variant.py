@@ -59,7 +59,7 @@ def native(cpu: Cpu) -> Variant:
 def with_gpu(variant: Variant) -> Variant:
     """The variant whose kernels are for GPUs of native machines; those that cannot be are as in `variant`. Weights have
     the same layout, except those that are transformed or grouped for instructions of CPUs."""
-    layout = replace(variant.device, transforms=False, dots=("widened",))
+    layout = replace(variant.device, transforms=False, dots=NATIVE_GPU.dots)
     return replace(variant, gpu=NATIVE_GPU, layout=layout)
 
 

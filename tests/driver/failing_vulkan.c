@@ -107,6 +107,7 @@ static PFN_vkVoidFunction watched(int32_t number) {
 }
 
 static void (*real_properties)(VkPhysicalDevice, VkPhysicalDeviceProperties*);
+static void (*real_features)(VkPhysicalDevice, VkPhysicalDeviceFeatures2*);
 static void (*real_families)(VkPhysicalDevice, uint32_t*, VkQueueFamilyProperties*);
 static const char* lacking = "";
 
@@ -146,6 +147,18 @@ static void GetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDevic
     }
 }
 
+static void GetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* features) {
+    real_features(device, features);
+    for (VkBaseOutStructure* next = features->pNext; next != NULL; next = next->pNext) {
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES && lacks("16-bit storage")) {
+            ((VkPhysicalDevice16BitStorageFeatures*)(void*)next)->storageBuffer16BitAccess = 0;
+        }
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES && lacks("dots")) {
+            ((VkPhysicalDeviceShaderIntegerDotProductFeatures*)(void*)next)->shaderIntegerDotProduct = 0;
+        }
+    }
+}
+
 static void
 GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t* count, VkQueueFamilyProperties* families) {
     real_families(device, count, families);
@@ -178,6 +191,10 @@ __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(
     if (strcmp(name, "vkGetPhysicalDeviceProperties") == 0) {
         memcpy(&real_properties, &found, sizeof found);
         return (PFN_vkVoidFunction)GetPhysicalDeviceProperties;
+    }
+    if (strcmp(name, "vkGetPhysicalDeviceFeatures2") == 0) {
+        memcpy(&real_features, &found, sizeof found);
+        return (PFN_vkVoidFunction)GetPhysicalDeviceFeatures2;
     }
     if (strcmp(name, "vkGetPhysicalDeviceQueueFamilyProperties") == 0) {
         memcpy(&real_families, &found, sizeof found);

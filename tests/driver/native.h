@@ -41,6 +41,9 @@ dk_status add(dk_gpu* gpu, dk_slice from, dk_slice to, int32_t by, int32_t count
 /* A run that provides buffers for `count` elements and adds one to each. Returns whether the result is right. */
 int32_t small_run(dk_gpu* gpu, int32_t count);
 
+/* A kernel that doubles floats of 16 bits, of which it has two forms. Returns whether the results are right. */
+int32_t halves_are_doubled(dk_gpu* gpu);
+
 /* Runs on values that stay on the device, and tests of them: native_kept.c. */
 dk_status counted_up(dk_gpu* gpu, int32_t* buffer, int32_t count);
 dk_status handed_on(dk_gpu* gpu, int32_t from, int32_t* to, int32_t by, int32_t count);

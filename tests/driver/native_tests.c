@@ -162,24 +162,37 @@ static int32_t tensors_too_large(void) {
     return 1;
 }
 
-/* Teams with subgroups and without; floats of 16 bits with and without arithmetic on them. */
+int32_t halves_are_doubled(dk_gpu* gpu) {
+    static uint16_t halves[128];
+    static float doubled[128];
+    const dk_slice floats[] = {at(FIRST, 0, sizeof halves), at(SECOND, 0, sizeof doubled)};
+    dk_driver* calls = &gpu->driver;
+    for (uint32_t i = 0; i < 128; ++i) {
+        halves[i] = (uint16_t)(0x3c00u + 8 * i); /* 1 + i / 128 */
+    }
+    EXPECT(calls->provide(calls, FIRST, sizeof halves) == DK_OK);
+    EXPECT(calls->provide(calls, SECOND, sizeof doubled) == DK_OK);
+    EXPECT(calls->upload(calls, &floats[0], halves) == DK_OK);
+    EXPECT(calls->dispatch(calls, TWICE, floats, 2, NULL, 0, 128) == DK_OK);
+    EXPECT(calls->download(calls, doubled, &floats[1]) == DK_OK && calls->wait(calls) == DK_OK);
+    for (int32_t i = 0; i < 128; ++i) {
+        EXPECT(doubled[i] == 2 + (float)i / 64);
+    }
+    return 1;
+}
+
+/* Teams with subgroups and without; floats of 16 bits in buffers of their own and in words. */
 static int32_t forms(void) {
     enum { ROWS = 131, COLUMNS = 75 };
     static int32_t rows[ROWS * COLUMNS], sums[ROWS];
-    static uint16_t halves[128];
-    static float doubled[128];
     for (int32_t i = 0; i < ROWS * COLUMNS; ++i) {
         rows[i] = i % 1009 - 500;
-    }
-    for (uint32_t i = 0; i < 128; ++i) {
-        halves[i] = (uint16_t)(0x3c00u + 8 * i); /* 1 + i / 128 */
     }
     for (uint32_t without = 0; without < 4; ++without) {
         const dk_gpu_options options = {NULL, NULL, 0, without, 0, 0};
         dk_gpu* gpu = open_gpu(&options);
         dk_driver* calls = &gpu->driver;
         const dk_slice slices[] = {at(FIRST, 0, sizeof rows), at(SECOND, 0, sizeof sums)};
-        const dk_slice floats[] = {at(FIRST, 0, sizeof halves), at(SECOND, 0, sizeof doubled)};
         const int32_t columns = COLUMNS;
         printf("features %u\n", (unsigned)gpu->adapter.features);
         EXPECT((gpu->adapter.features & without) == 0);
@@ -195,13 +208,7 @@ static int32_t forms(void) {
             }
             EXPECT(sums[i] == sum);
         }
-        EXPECT(calls->upload(calls, &floats[0], halves) == DK_OK);
-        EXPECT(calls->provide(calls, SECOND, sizeof doubled) == DK_OK);
-        EXPECT(calls->dispatch(calls, TWICE, floats, 2, NULL, 0, 128) == DK_OK);
-        EXPECT(calls->download(calls, doubled, &floats[1]) == DK_OK && calls->wait(calls) == DK_OK);
-        for (int32_t i = 0; i < 128; ++i) {
-            EXPECT(doubled[i] == 2 + (float)i / 64);
-        }
+        EXPECT(halves_are_doubled(gpu));
         gpu->close(gpu);
     }
     return 1;

@@ -135,6 +135,27 @@ static int32_t unusable(void) {
     return 1;
 }
 
+/* A device without a feature takes the other forms. No form needs arithmetic on 16-bit floats. */
+static int32_t fewer_features(void) {
+    static const struct {
+        const char* lacking;
+        uint32_t feature;
+    } features[] = {{"", 0}, {"16-bit storage", DK_GPU_F16}, {"dots", DK_GPU_DOT}};
+    const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
+    const failing library = load_failing();
+    dk_gpu* gpu = open_gpu(&options);
+    const uint32_t all = gpu->adapter.features;
+    gpu->close(gpu);
+    for (int32_t i = 0; i < 3; ++i) {
+        library.adapters(features[i].lacking);
+        gpu = open_gpu(&options);
+        EXPECT(gpu->adapter.features == (all & ~features[i].feature));
+        EXPECT(small_run(gpu, 100) && halves_are_doubled(gpu));
+        gpu->close(gpu);
+    }
+    return 1;
+}
+
 /* A device without a clock runs, but has no times. */
 static int32_t no_clock(void) {
     const dk_gpu_options options = {argument, NULL, 0, 0, 0, 0};
@@ -221,13 +242,9 @@ static int32_t hazards(void) {
 }
 
 const native_test vulkan_tests[] = {
-    {"hazards", hazards},
-    {"device memory", device_memory},
-    {"lost device", lost_device},
-    {"lost at opening", lost_at_opening},
-    {"unusable", unusable},
-    {"no clock", no_clock},
-    {"replays", replays},
-    {"cache", open_with_cache},
-    {NULL, NULL},
+    {"hazards", hazards},         {"device memory", device_memory},
+    {"lost device", lost_device}, {"lost at opening", lost_at_opening},
+    {"unusable", unusable},       {"fewer features", fewer_features},
+    {"no clock", no_clock},       {"replays", replays},
+    {"cache", open_with_cache},   {NULL, NULL},
 };

@@ -41,6 +41,7 @@ class Small(HostTarget):
 
 MODELS = {
     "elementwise": "(float[n, 96] x) => (float[n, 96] y) { a = Mul(x, x) b = Exp(a) y = Sqrt(b) }",
+    "bytes times bytes": "(uint8[n, 256] x) => (int32[n, 128] y) { y = MatMulInteger(x, w) }",
     "matmul": "(float[n, 24] x) => (float[n, 200] y) { a = MatMul(x, w) y = Relu(a) }",
     "two products": "(float[n, 24] x) => (float[n, 24] y) { a = MatMul(x, w) t = Transpose(w) y = MatMul(a, t) }",
     "softmax": "(float[n, 130] x) => (float[n, 130] y) { y = Softmax<axis = 1>(x) }",
@@ -70,7 +71,8 @@ def test_the_same_bits_below_and_above_the_limit(tmp_path: Path, device: str, na
     text = MODELS[name]
     opset = 13 if name == "columns" else 21
     header = f'<ir_version: 9, opset_import: ["": {opset}]> large '
-    model = seeded(header + text, {"w": (24, 200)} if "w)" in text else {})
+    shape, dtype = ((256, 128), np.int8) if "Integer" in text else ((24, 200), np.float32)
+    model = seeded(header + text, {"w": shape} if "w)" in text else {}, dtype)
     deploykit.build(model, output=tmp_path / "whole", devices=[device])
     deploykit.build(model, Small(), {"n": (1, 100)}, tmp_path / "parts", devices=[device])
     with deploykit.open(tmp_path / "whole", device=device) as session:

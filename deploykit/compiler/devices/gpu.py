@@ -14,7 +14,8 @@ class Gpu:
     along one axis of a grid; more are folded into a second axis. `bindings` is the most tensors of a shader;
     `binding_bytes` is the most bytes of one, a multiple of `alignment`. `alignment` is that of the start of a tensor,
     in bytes. It is also the size of a shader's uniform data: `scalars` sizes and the number of invocations fit in it.
-    `stack_limit` is the most bytes of local memory of an invocation.
+    `stack_limit` is the most bytes of local memory of an invocation. `dots` are the ways to compute products of 8-bit
+    integers, best first, as in `devices.cpu`.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Gpu:
     alignment: int
     scalars: int
     stack_limit: int
+    dots: tuple[str, ...]
 
 
 NATIVE_GPU = Gpu(
@@ -46,6 +48,7 @@ NATIVE_GPU = Gpu(
     alignment=256,
     scalars=31,
     stack_limit=4096,
+    dots=("packed_4x8", "widened"),
 )
 """What GPUs of phones and computers have under Vulkan 1.1 and OpenCL 1.2. The scalars are those that fit in Vulkan's
 push constants with the number of invocations (Khronos, "Vulkan", required limits)."""

@@ -29,7 +29,7 @@ from deploykit.compiler.operators.anchors.integer import (
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
-from deploykit.compiler.schedules.integer.dot import dot_for
+from deploykit.compiler.schedules.integer.dot import Dot, dot_for
 from deploykit.compiler.tir.values import static
 
 
@@ -42,7 +42,8 @@ def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device],
 
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
     _, a, b = call.args
-    return _product(builder, a, b, device, lambda packing: partial(integer_matmul, packing=packing))
+    depth = static(a.ty.shape[-1])
+    return _product(builder, a, b, device, depth, lambda packing: partial(integer_matmul, packing=packing))
 
 
 def _product(
@@ -50,12 +51,15 @@ def _product(
     left: relax.Expr,
     right: relax.Expr,
     device: Device,
+    neighbours: int | None,
     build: Callable[[PanelPacking], Callable[..., object]],
 ) -> relax.Expr:
-    """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. If the instruction needs an
-    offset on the left operand, a further kernel subtracts its contribution."""
+    """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. Each `neighbours` of a row's
+    left factors are next to each other in memory. If the instruction needs an offset on the left operand, a further
+    kernel subtracts its contribution."""
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
-    packing = _packing(device, known, str(left.ty.dtype), static(right.ty.shape[-1]))
+    dot = dot_for(device, known, neighbours)
+    packing = _packing(device, dot, str(left.ty.dtype), static(right.ty.shape[-1]))
     if known is not None:
         panels = constant(packed_array(known, packing))
     else:
@@ -71,16 +75,14 @@ def _product(
     return call_te(builder, without_offset, product, sums, packing.offset, name="without_offset")
 
 
-def _packing(device: Device, right: np.ndarray | None, left: str, columns: int | None) -> PanelPacking:
-    """The packed layout for the best instruction that is exact. The vectors per panel leave the fewest columns
-    empty."""
+def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
+    """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
     if device.vector_bits == 0:
         return PanelPacking("", 1, 1)
     lanes = device.lanes(32)
     vectors = 2
     if columns is not None:
         vectors = min((2, 3, 1), key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
-    dot = dot_for(device, right)
     return PanelPacking(dot.name, lanes * vectors, dot.group, dot.offset(left))
 
 
@@ -100,9 +102,12 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
         build = partial(padded, padding=padding)
         data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
     matrix = constant(np.ascontiguousarray(array.reshape(outputs, -1).T))
+    channels = array.shape[-1]
     if all(n == 1 for n in (*kernel, *geometry.strides)):
-        return _product(builder, data, matrix, device, lambda packing: partial(integer_matmul, packing=packing))
-    return _product(builder, data, matrix, device, lambda packing: partial(integer_conv, taps=taps, packing=packing))
+        build = partial(partial, integer_matmul)
+    else:
+        build = partial(partial, integer_conv, taps=taps)
+    return _product(builder, data, matrix, device, channels, lambda packing: build(packing=packing))
 
 
 def _geometry(numbers: Sequence[int], rank: int) -> Geometry:

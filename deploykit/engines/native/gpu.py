@@ -18,7 +18,7 @@ from deploykit.engines import failure
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
 
-FEATURES = {1: "float16", 2: "subgroups"}
+FEATURES = {1: "float16", 2: "subgroups", 4: "dot products"}
 """`DK_GPU_...`: what kernels have forms for."""
 
 KINDS = ("other", "integrated", "discrete", "software")
@@ -111,10 +111,12 @@ class CGpu(ctypes.Structure):
 @dataclass(frozen=True)
 class GpuOptions:
     """What a caller chooses: `adapter` is the number of one, from 1 on, or 0 for the best. `library` replaces the
-    system's library. Limits of 0 are those of the device."""
+    system's library. `without` are features, as bits, whose forms are not used. Limits of 0 are those of the
+    device."""
 
     adapter: int = 0
     library: str | None = None
+    without: int = 0
     buffer_bytes: int = 0
     binding_bytes: int = 0
 
@@ -144,6 +146,7 @@ class Gpu:
             library=options.library and os.fsencode(options.library),
             cache=_cache(driver, program.code_hash),
             adapter=options.adapter,
+            without=options.without,
             buffer_bytes=options.buffer_bytes,
             binding_bytes=options.binding_bytes,
         )
@@ -156,6 +159,11 @@ class Gpu:
         self.first_weight, self.weights_bytes = int(program.first_weight), int(program.weights_bytes)
         self._gpu: CGpu | None = found.contents
         self._discarded: deque[int] = deque()
+
+    @property
+    def features(self) -> int:
+        """The features whose forms are used, as bits."""
+        return int(self._open.adapter.features)
 
     def load(self, weights: int) -> None:
         """Copy the weights at this address to the device. Raises `DeviceError`."""

@@ -19,6 +19,7 @@ typedef struct dk_opencl_device {
     cl_platform_id platform;
     cl_device_id device;
     cl_bits floats; /* CL_FP_... of 32-bit floats */
+    const char* language;
     dk_gpu_adapter adapter;
 } dk_opencl_device;
 

@@ -153,8 +153,9 @@ cl_program dk_opencl_build(
     char options[MOST_OPTIONS];
     const int exact = (device->floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
     snprintf(
-        options, sizeof options, "-cl-std=CL1.2 -DDK_BINDING_BYTES=%" PRId64 "%s%s", device->adapter.binding_bytes,
-        device->adapter.features & DK_GPU_F16 ? " -DDK_F16" : "", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : ""
+        options, sizeof options, "-cl-std=%s -DDK_BINDING_BYTES=%" PRId64 "%s%s%s", device->language,
+        device->adapter.binding_bytes, device->adapter.features & DK_GPU_F16 ? " -DDK_F16" : "",
+        device->adapter.features & DK_GPU_DOT ? " -DDK_DOT" : "", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : ""
     );
     if (dk_hash(0, code, (size_t)program->code_bytes) != program->code_hash) {
         dk_opencl_say(error, "%s", DK_GPU_CODE_DIFFERS);

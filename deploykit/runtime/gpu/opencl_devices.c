@@ -171,6 +171,14 @@ static dk_gpu_kind kind_of(const dk_opencl_api* api, cl_device_id device) {
     return type & CL_DEVICE_TYPE_CPU ? DK_GPU_SOFTWARE : DK_GPU_OTHER;
 }
 
+/* The Khronos extension for dot products belongs to OpenCL C 3.0. */
+static void find_features(dk_opencl_device* of, const char* extensions) {
+    const int dot = strstr(extensions, "cl_khr_integer_dot_product") != NULL;
+    of->language = dot ? "CL3.0" : "CL1.2";
+    of->adapter.features = strstr(extensions, "cl_khr_fp16") == NULL ? 0 : DK_GPU_F16;
+    of->adapter.features |= dot || strstr(extensions, "cl_arm_integer_dot_product_int8") != NULL ? DK_GPU_DOT : 0;
+}
+
 static void describe(const dk_opencl_api* api, const dk_gpu_options* options, dk_opencl_device* of) {
     static const dk_gpu_options none;
     const dk_gpu_options* chosen = options == NULL ? &none : options;
@@ -185,7 +193,7 @@ static void describe(const dk_opencl_api* api, const dk_gpu_options* options, dk
     snprintf(adapter->name, sizeof adapter->name, "%s", or_empty(name));
     snprintf(adapter->driver, sizeof adapter->driver, "%s %s", or_empty(platform), or_empty(driver));
     adapter->kind = kind_of(api, of->device);
-    adapter->features = strstr(or_empty(extensions), "cl_khr_fp16") == NULL ? 0 : DK_GPU_F16;
+    find_features(of, or_empty(extensions));
     adapter->features &= ~chosen->without;
     const cl_ulong most = number_of(api, of->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     adapter->memory_bytes = (int64_t)number_of(api, of->device, CL_DEVICE_GLOBAL_MEM_SIZE);

@@ -12,14 +12,14 @@
 #define MOST_FAMILIES 16
 
 /* Extensions that later became parts of Vulkan itself. */
-enum { FLOAT16, DRIVER, SIZES, EXTENSIONS };
+enum { DRIVER, SIZES, DOT, EXTENSIONS };
 static const struct {
     const char* name;
     uint32_t version; /* that it is a part of */
 } extensions[EXTENSIONS] = {
-    {"VK_KHR_shader_float16_int8", VK_MAKE_VERSION(1, 2)},
     {"VK_KHR_driver_properties", VK_MAKE_VERSION(1, 2)},
     {"VK_EXT_subgroup_size_control", VK_MAKE_VERSION(1, 3)},
+    {"VK_KHR_shader_integer_dot_product", VK_MAKE_VERSION(1, 3)},
 };
 
 /* What the device is asked for; the chains have only structures that it knows. */
@@ -34,8 +34,8 @@ typedef struct answers {
 typedef struct features {
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDevice16BitStorageFeatures storage;
-    VkPhysicalDeviceShaderFloat16Int8Features float16;
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
 } features;
 
 /* Put a structure behind the first one of a chain. */
@@ -77,11 +77,11 @@ static void chain_features(const dk_vk_facts* facts, features* all) {
     memset(all, 0, sizeof *all);
     all->features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     chain(&all->features, &all->storage, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
-    if (has(facts, FLOAT16)) {
-        chain(&all->features, &all->float16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
-    }
     if (has(facts, SIZES)) {
         chain(&all->features, &all->sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+    }
+    if (has(facts, DOT)) {
+        chain(&all->features, &all->dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
     }
 }
 
@@ -117,13 +117,12 @@ static void find_features(const dk_vk_system* system, dk_vk_facts* facts, const 
                    (sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                    size >= sizes->minSubgroupSize && size <= sizes->maxSubgroupSize;
     facts->most_subgroups = facts->sized ? sizes->maxComputeWorkgroupSubgroups : UINT32_MAX;
-    if (found.storage.storageBuffer16BitAccess && found.float16.shaderFloat16) {
-        facts->adapter.features |= DK_GPU_F16;
-    }
+    facts->adapter.features |= found.storage.storageBuffer16BitAccess ? DK_GPU_F16 : 0;
     if ((subgroups->supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
         (subgroups->supportedOperations & wanted) == wanted && size >= LEAST_SUBGROUP && power_of_two(size)) {
         facts->adapter.features |= DK_GPU_SUBGROUPS;
     }
+    facts->adapter.features |= found.dot.shaderIntegerDotProduct ? DK_GPU_DOT : 0;
     facts->adapter.features &= ~without;
     if (!found.features.features.robustBufferAccess) {
         facts->adapter.unusable = "it does not check the bounds of buffers";
@@ -267,7 +266,6 @@ int32_t dk_vulkan_adapters(
 }
 
 VkResult dk_vk_make_device(const dk_vk_system* system, const dk_vk_facts* facts, VkDevice* device) {
-    const int32_t float16 = (facts->adapter.features & DK_GPU_F16) != 0;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {
         VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, facts->family, 1, &priority,
@@ -277,9 +275,9 @@ VkResult dk_vk_make_device(const dk_vk_system* system, const dk_vk_facts* facts,
     features wanted;
     chain_features(facts, &wanted);
     wanted.features.features.robustBufferAccess = 1;
-    wanted.storage.storageBuffer16BitAccess = (VkBool32)float16;
-    wanted.float16.shaderFloat16 = (VkBool32)float16;
+    wanted.storage.storageBuffer16BitAccess = (facts->adapter.features & DK_GPU_F16) != 0;
     wanted.sizes.subgroupSizeControl = wanted.sizes.computeFullSubgroups = (VkBool32)facts->sized;
+    wanted.dot.shaderIntegerDotProduct = (facts->adapter.features & DK_GPU_DOT) != 0;
     info.pNext = &wanted.features;
     for (uint32_t i = 0; i < EXTENSIONS; ++i) {
         if (i != DRIVER && (facts->extensions >> i & 1)) {

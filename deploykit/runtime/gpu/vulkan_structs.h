@@ -141,12 +141,11 @@ typedef struct VkPhysicalDevice16BitStorageFeatures {
     VkBool32 storageInputOutput16;
 } VkPhysicalDevice16BitStorageFeatures;
 
-typedef struct VkPhysicalDeviceShaderFloat16Int8Features {
+typedef struct VkPhysicalDeviceShaderIntegerDotProductFeatures {
     VkStructureType sType;
     void* pNext;
-    VkBool32 shaderFloat16;
-    VkBool32 shaderInt8;
-} VkPhysicalDeviceShaderFloat16Int8Features;
+    VkBool32 shaderIntegerDotProduct;
+} VkPhysicalDeviceShaderIntegerDotProductFeatures;
 
 typedef struct VkPhysicalDeviceSubgroupSizeControlFeatures {
     VkStructureType sType;

@@ -10,8 +10,9 @@ extern "C" {
 #endif
 
 /* What a form of a kernel needs of the device, as bits. */
-#define DK_GPU_F16 1u       /* arithmetic on, and buffers of, 16-bit floats */
+#define DK_GPU_F16 1u       /* buffers of 16-bit floats; arithmetic on them is in 32 bits */
 #define DK_GPU_SUBGROUPS 2u /* subgroups that shuffle */
+#define DK_GPU_DOT 4u       /* dot products of four 8-bit integers */
 
 /* One form of a kernel's code. */
 typedef struct dk_gpu_form {

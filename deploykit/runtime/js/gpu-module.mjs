@@ -19,7 +19,7 @@ const DIRECTIVE = /^(?:enable|diagnostic).*\n/gm;
 /**
  * The shaders of a model, without the sections for other devices.
  * @param {string} text of shaders.wgsl
- * @param {ReadonlySet<string>} features of the device
+ * @param {ReadonlySet<string>} features of the device, and of the language on it
  * @param {number} bindable the most bytes that the device binds at once
  */
 export function shadersOf(text, features, bindable) {
@@ -82,7 +82,8 @@ export class GpuModule extends ModelModule {
   static async make(manifest, code, shaders, advance) {
     const driver = new GpuDriver(await openDevice());
     const compiled = shaders.then((text) => {
-      const sources = shadersOf(new TextDecoder().decode(text), driver.device.features, driver.bindable);
+      const features = new Set([...driver.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])]);
+      const sources = shadersOf(new TextDecoder().decode(text), features, driver.bindable);
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
     });

@@ -36,5 +36,6 @@ WEBGPU = Gpu(
     alignment=256,
     scalars=62,
     stack_limit=4096,
+    dots=("packed_4x8", "widened"),
 )
 """The minimum that every adapter supports: W3C, "WebGPU", section 3.6.2, default limits."""

@@ -10,6 +10,6 @@ from deploykit.targets.webgpu.devices import WASM_SIMD128, WEBGPU
 WASM = Variant(WASM_SIMD128, vectorize=True, stack_limit=8 << 10)
 """Kernels through LLVM for WebAssembly. The same module runs on any CPU."""
 
-SHADERS = replace(WASM, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False, dots=("widened",)))
+SHADERS = replace(WASM, gpu=WEBGPU, layout=replace(WASM_SIMD128, transforms=False, dots=WEBGPU.dots))
 """Kernels as shaders; kernels that cannot be shaders are as in `WASM`. Weights have the same layout as for WebAssembly,
 except those that it transforms or groups for its instructions."""

@@ -24,7 +24,7 @@ from deploykit.compiler.codegen.host.scope import prefix_of
 from deploykit.compiler.codegen.host.text import in_comment, render
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
 from deploykit.compiler.codegen.shaders.languages import opencl_program, pack, spirv
-from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Shader
+from deploykit.compiler.codegen.shaders.sections import DOT_4X8, F16, SUBGROUPS, Shader
 from deploykit.compiler.codegen.weights.blob import by_offset, weights_bytes
 from deploykit.parallel import each
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.lowering.kernel import Kernel
     from deploykit.compiler.program.ir import Program
 
-NEEDS = {F16: "DK_GPU_F16", SUBGROUPS: "DK_GPU_SUBGROUPS"}
+NEEDS = {F16: "DK_GPU_F16", SUBGROUPS: "DK_GPU_SUBGROUPS", DOT_4X8: "DK_GPU_DOT"}
 """The bits for features of devices."""
 
 

@@ -51,15 +51,15 @@ class Accesses:
         )
         self._known = known
 
-    def in_vectors(self, buffer: Var) -> bool:
-        """Whether all accesses of the buffer are aligned vectors."""
-        return all(self._aligned(index) for index in self._indices.get(buffer, [None]))
+    def in_vectors(self, buffer: Var, lanes: int | None = None) -> bool:
+        """Whether all accesses of the buffer are aligned vectors of `lanes` elements, by default those of the class."""
+        return all(self._aligned(index, lanes or self._lanes) for index in self._indices.get(buffer, [None]))
 
-    def _aligned(self, index: Expr | None) -> bool:
+    def _aligned(self, index: Expr | None, lanes: int) -> bool:
         if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, prim.IntImm) or int(index.stride) != 1:
             return False
         found = self._known.modular_set(index.base)
-        return int(found.coeff) % self._lanes == 0 and int(found.base) % self._lanes == 0
+        return int(index.lanes) == lanes and int(found.coeff) % lanes == 0 and int(found.base) % lanes == 0
 
     def has_vectors(self, buffer: Var) -> bool:
         return any(isinstance(index, tirx.Ramp) for index in self._indices.get(buffer, []))
@@ -69,7 +69,7 @@ class Accesses:
 
         def known(index: Expr) -> bool:
             if isinstance(index, tirx.Ramp):
-                return self._aligned(index) and isinstance(index.base, prim.IntImm)
+                return self._aligned(index, self._lanes) and isinstance(index.base, prim.IntImm)
             return isinstance(index, prim.IntImm)
 
         return all(map(known, self._indices.get(buffer, [])))

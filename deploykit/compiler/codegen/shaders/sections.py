@@ -12,7 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 F16, SUBGROUPS = "shader-f16", "subgroups"
-"""Features of devices (W3C, "WebGPU", section 24.1)."""
+"""Features of devices (W3C, "WebGPU", section 24.1). Only arrays in memory are of 16-bit floats. Arithmetic is in 32
+bits, so Vulkan's 16-bit storage is enough for them."""
+
+DOT_4X8 = "packed_4x8_integer_dot_product"
+"""A feature of the language on some devices (W3C, "WGSL", section 4.1.2)."""
 
 _DIRECTIVE = re.compile(r"^(?:enable|diagnostic).*\n", re.MULTILINE)
 

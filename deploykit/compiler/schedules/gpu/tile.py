@@ -20,6 +20,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
+from deploykit.compiler.schedules.gpu.dots import dot_factors
 from deploykit.compiler.schedules.gpu.team import Way
 from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
@@ -103,7 +104,10 @@ class _Tiles:
         self.column = self.axes[-1]
         self.row = self.axes[-2] if len(self.axes) > 1 and stage.reduce else None
         self.chunk, self.lane = ir.Var("chunk", "int64"), ir.Var("lane", "int64")
-        self.factors: Sequence[Factor] = self._factors()
+        found = dot_factors(stage)
+        self.dots = isinstance(found, tuple)
+        self.unfit = found if isinstance(found, Declined) else None
+        self.factors: Sequence[Factor] = self._factors(found if isinstance(found, tuple) else self._pieces())
         if all(factor.by_row for factor in self.factors):
             self.row = None
 
@@ -123,7 +127,11 @@ class _Tiles:
 
     def refusal(self) -> Declined | None:
         """The reason why loads or stores cannot be vectors, if there is one."""
+        if self.unfit is not None:
+            return self.unfit
         known = self._known()
+        if self.dots and not all(self._in_words(factor.value, known) for factor in self.factors):
+            return Declined("four terms of its sums are no word in memory")
         stage = self.stage
         values = {self.column.var: self._place(), **self.units}
         nodes = [stage.body, *([] if stage.epilogue is None else [stage.epilogue])]
@@ -131,7 +139,7 @@ class _Tiles:
             for choice in collect(node, ir.Call):
                 if call_name(choice) == "if_then_else" and self.column.var in set(collect(choice.args[0], ir.Var)):
                     return Declined("it has a condition on the place along the last axis")
-            for load in collect(node, ir.TensorLoad):
+            for load in () if self.dots and node is stage.body else collect(node, ir.TensorLoad):
                 if self._stride(load.source, load.indices, values, self.lane, known) not in (0, 1):
                     return Declined("it reads neighbours along the last axis from places that are not neighbours")
         last = stage.epilogue if stage.epilogue is not None else stage.store
@@ -152,20 +160,23 @@ class _Tiles:
         step = known.simplify(substitute(offset, {var: var + 1}) - offset)
         return static(step)
 
-    def _factors(self) -> list[Factor]:
+    def _pieces(self) -> list[Expr]:
+        """The factors of the summed product, or the only summand."""
         combine = self.stage.combine
         if combine is None:
             return []
-        source = substitute(combine.source, self.units)
+        return [combine.source.a, combine.source.b] if isinstance(combine.source, tirx.Mul) else [combine.source]
+
+    def _factors(self, pieces: Sequence[Expr]) -> list[Factor]:
         known = self._known()
-        pieces = [source.a, source.b] if isinstance(source, tirx.Mul) else [source]
-        return [self._factor(piece, known) for piece in pieces]
+        return [self._factor(substitute(piece, self.units), known) for piece in pieces]
 
     def _factor(self, value: Expr, known: sym.Analyzer) -> Factor:
         used = set(collect(value, ir.Var))
         by_row = self.row is not None and self.row.var in used
         by_column = self.column.var in used
-        return Factor(value, by_row, by_column, not by_column and self._contiguous(value, known))
+        along = self.dots or (not by_column and self._contiguous(value, known))
+        return Factor(value, by_row, by_column, along)
 
     def _contiguous(self, value: Expr, known: sym.Analyzer) -> bool:
         """Whether four elements along the innermost reduced axis are one vector."""
@@ -181,6 +192,16 @@ class _Tiles:
         values = {inner.var: index_of(inner, block * self.lanes + lane)}
         strides = [self._stride(ld.source, ld.indices, values, lane, known) for ld in collect(value, ir.TensorLoad)]
         return bool(strides) and all(stride in (0, 1) for stride in strides) and 1 in strides
+
+    def _in_words(self, value: Expr, known: sym.Analyzer) -> bool:
+        """Whether each four elements along the innermost reduced axis are one vector, at a multiple of four."""
+        if not self._contiguous(value, known):
+            return False
+        inner, block = self.reduce[-1], ir.Var("block", "int64")
+        first = {inner.var: index_of(inner, block * self.lanes)}
+        (load,) = collect(value, ir.TensorLoad)
+        place = known.modular_set(substitute(offset_of(load.source, load.indices), first))
+        return int(place.coeff) % self.lanes == 0 and int(place.base) % self.lanes == 0
 
     # Emission
 

@@ -24,6 +24,9 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
 
+PACKED_4X8 = "packed_4x8"
+"""The dot product of GPUs: of words that four neighbouring factors already form in memory."""
+
 PAIR_LIMIT = 128
 """The limit for the sum of two right factors of the same sign: 255 * 128 is the greatest such product within int16."""
 
@@ -47,8 +50,13 @@ class Dot:
             return 128
         return -128 if self.left == "int8" and dtype == "uint8" else 0
 
-    def takes(self, right: np.ndarray | None) -> bool:
-        """Whether sums are exact with right factors `[..., K, N]` (`None`: with any right factors)."""
+    def takes(self, right: np.ndarray | None, neighbours: int | None) -> bool:
+        """Whether the instruction can be used, with exact sums, for right factors `[..., K, N]` (`None`: for any right
+        factors), and left factors of which each `neighbours` (`None`: any number) are next to each other. That of GPUs
+        takes words of four left factors, and four columns."""
+        if self.name == PACKED_4X8:
+            fits = neighbours is not None and neighbours % self.group == 0
+            return right is not None and right.shape[-1] % self.group == 0 and fits
         return not self.bounded or (right is not None and pairs_fit(right))
 
 
@@ -63,9 +71,9 @@ def pairs_fit(right: np.ndarray) -> bool:
     return True
 
 
-def dot_for(device: Device, right: np.ndarray | None) -> Dot:
-    """The best of the device's instructions that is exact for these right factors."""
-    return next(dot for dot in (DOTS[name] for name in device.dots) if dot.takes(right))
+def dot_for(device: Device, right: np.ndarray | None, neighbours: int | None) -> Dot:
+    """The best of the device's instructions that takes these factors."""
+    return next(dot for dot in (DOTS[name] for name in device.dots) if dot.takes(right, neighbours))
 
 
 def _call(name: str, lanes: int, *operands: Expr) -> Expr:
@@ -108,6 +116,10 @@ def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + left.astype(f"int32x{lanes}") * right.astype(f"int32x{lanes}")
 
 
+def _only_on_gpus(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
+    raise ValueError(f"a CPU has no {PACKED_4X8}")
+
+
 def _smull(left: Expr, right: Expr) -> Expr:
     return _call("llvm.aarch64.neon.smull", 4, left, right)
 
@@ -124,6 +136,8 @@ DOTS: Mapping[str, Dot] = {
         Dot("sdot", 4, "int8", 0, False, _sdot),
         Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
         Dot("widened", 1, "int16", 2, False, _widened),
+        Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
     )
 }
-"""All known instructions. `widened` multiplies int32 lanes, for vectors without a dot product instruction."""
+"""All known instructions. `widened` multiplies int32 lanes, for vectors without a dot product instruction.
+`packed_4x8` is that of GPUs (`schedules.gpu.dots`)."""

@@ -29,7 +29,7 @@ from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
 from deploykit.compiler.schedules.integer import matrices
-from deploykit.compiler.schedules.integer.dot import DOTS, Dot
+from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -86,6 +86,8 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
         return other
     if device.vector_bits == 0:
         return Declined("the device has no vectors")
+    if stage.annotations[DOT] == PACKED_4X8:
+        return Declined("its right operand is packed for GPUs")
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
         return Declined("its sum is not one of products")
@@ -377,11 +379,8 @@ class _Emitter:
         vector, if the instruction takes any of them."""
         dot, count, rows = self.product.dot, self.together, place.tile.rows
         if self.matrices:
-
-            def left(i: int, g: Expr) -> Expr:
-                return _load(place.factors, g * dot.group + i * self.stride, matrices.TERMS)
-
-            return matrices.steps(self.device, place.tile, sums, groups, left, partial(self.right, base))
+            left, right = matrices.Rows(place.factors, self.stride), partial(self.right, base)
+            return matrices.steps(self.device, place.tile, sums, groups, left, right)
 
         def single(g: Expr) -> tirx.Stmt:
             return self.step_of(

@@ -13,7 +13,7 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 
@@ -54,17 +54,29 @@ def paired(tile: Tile) -> Tile:
     return replace(tile, rows=-(-tile.rows // 2) * 2)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Left factors. Rows begin at multiples of `stride`, itself a multiple of `TERMS`; what is behind their last factors may
+    have any value."""
+
+    factors: Buffer
+    stride: int
+
+    def terms(self, row: int, g: Expr) -> Expr:
+        """The eight factors of a row from the group `g` on."""
+        return tirx.BufferLoad(self.factors, [consecutive(g * (TERMS // 2) + row * self.stride, TERMS)])
+
+
 def steps(
     device: Device,
     tile: Tile,
     sums: Buffer,
     groups: Expr,
-    left: Callable[[int, Expr], Expr],
+    left: Rows,
     right: Callable[[Expr, int], Expr],
 ) -> tirx.Stmt:
-    """Add `groups` groups of four products to every sum. `left(row, g)` gives the eight left factors of a row from the
-    group `g` on, of which those behind the last group may have any value; `right(g, v)` the right factors of the group
-    `g` in the columns of vector `v`."""
+    """Add `groups` groups of four products to every sum. `right(g, v)` gives the right factors of the group `g` in the
+    columns of vector `v`."""
     assert device.matrices is not None
     multiply = MATRICES[device.matrices]
     nothing = repeated(tirx.const(0, "int32"), 4)
@@ -79,7 +91,7 @@ def steps(
                 terms = tirx.reinterpret("int8x16", tirx.Shuffle(both, order))
                 statements.append(tirx.BufferStore(factors, terms, [_register(2 * v + half, 2 * TERMS)]))
         for row in range(0, tile.rows, 2):
-            pair = [left(row, g), left(min(row + 1, tile.rows - 1), g)]
+            pair = [left.terms(row, g), left.terms(min(row + 1, tile.rows - 1), g)]
             statements.append(tirx.BufferStore(rows, tirx.Shuffle(pair, list(range(2 * TERMS))), [_register(0, 16)]))
             for columns in range(2 * tile.vectors):
                 at = _register(row * tile.vectors + columns, _SUMS)

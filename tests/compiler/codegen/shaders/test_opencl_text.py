@@ -19,6 +19,7 @@ from tests.compiler.codegen.shaders.test_float16 import HEAD
 from tests.compiler.codegen.shaders.test_wgsl import MLP, WEIGHTS
 from tests.conftest import Golden
 from tests.seeded import seeded
+from tests.web.test_kernels import VECTORS as QUANTIZED
 
 BODY = """struct Scalars {{ n: i32, threads: i32 }}
 @group(0) @binding(0) var<uniform> scalars: Scalars;
@@ -42,11 +43,16 @@ def line_of(wgsl: str, kind: str = "f32", more: str = "") -> str:
     return text.splitlines()[-2].strip()
 
 
-def compile_with_clang(text: str, *options: str) -> None:
+ARM = "int __attribute__((overloadable)) arm_dot(char4, char4);\n"
+"""A function of cl_arm_integer_dot_product_int8."""
+
+
+def compile_with_clang(text: str, *options: str, standard: str = "CL1.2") -> None:
     if CLANG is None:
         return
     strict = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable")
-    command = [CLANG, "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-fsyntax-only", *strict]
+    command = [CLANG, "-x", "cl", f"-cl-std={standard}", "-Xclang", "-finclude-default-header", "-fsyntax-only"]
+    command += strict
     for target in ("spir", "spir64"):
         sizes = ("-target", target, "-DDK_BINDING_BYTES=1024", *options)
         done = subprocess.run([*command, *sizes, "-"], input=text, capture_output=True, text=True, check=False)
@@ -171,14 +177,25 @@ def test_what_cannot_be_printed(line: str) -> None:
 def test_forms_with_and_without_float16(name: str) -> None:
     _, shaders = program_of(seeded(HEAD + HALVES[name].text, HALVES[name].weights, np.float16))
     text = opencl_program(named(shaders))
-    assert "#if defined(DK_F16)\n" in text
+    assert text.count("#ifdef DK_F16\n") > 1, "one is before the directive"
     assert "atomic_or(" in text or "uint2*" in text
     for options in ([], ["-DDK_F16"]):
         compile_with_clang(text, *options)
 
 
+def test_dot_products_of_both_extensions() -> None:
+    """No device here has them. Clang declares those of Khronos in OpenCL C 3.0, and `ARM` those of Arm."""
+    _, shaders = program_of(seeded(QUANTIZED, {"w": (72, 40), "v": (72, 16)}, np.int8))
+    text = opencl_program(named(shaders))
+    assert "dot_of_bytes(a, b.w)" in text
+    compile_with_clang(text)
+    compile_with_clang(text, "-DDK_DOT")
+    compile_with_clang(text, "-DDK_DOT", standard="CL3.0")
+    compile_with_clang(ARM + text, "-DDK_DOT", "-Dcl_arm_integer_dot_product_int8", "-Wno-unknown-pragmas")
+
+
 def test_forms_for_devices_that_bind_much() -> None:
-    """The preprocessor takes the first form that fits."""
+    """What all forms need is chosen once, in front of them."""
     load = "fn pick(i: i32) -> f32 {{ return {}; }}\n"
     main = BODY.format(kind="f32", line="y[thread] = pick(thread);", more="")
     whole = (
@@ -189,12 +206,7 @@ def test_forms_for_devices_that_bind_much() -> None:
         Section(main),
     )
     text = opencl_program({"kernel_0": Shader(whole)})
-    tests = re.findall(r"^#(?:if|elif|else).*", text, re.MULTILINE)
-    assert tests[-4:] == [
-        "#if defined(DK_F16) && DK_BINDING_BYTES >= 1000",
-        "#elif defined(DK_F16)",
-        "#elif DK_BINDING_BYTES >= 1000",
-        "#else",
-    ]
+    tests = re.findall(r"^#(?:if|el|end).*", text, re.MULTILINE)
+    assert tests[-6:] == ["#ifdef DK_F16", "#else", "#endif", "#if DK_BINDING_BYTES >= 1000", "#else", "#endif"]
     for options in ([], ["-DDK_F16"], ["-UDK_BINDING_BYTES", "-DDK_BINDING_BYTES=10"]):
         compile_with_clang(text, *options)

@@ -156,4 +156,6 @@ def test_models(name: str) -> None:
     texts = {text for shader in shaders for _, text in texts_of(shader)}
     assert texts
     for text in texts:
-        validate(spirv(text))
+        code = spirv(text)
+        validate(code)
+        assert Capability.FLOAT16 not in capabilities(code), "DK_GPU_F16 is that buffers hold them"

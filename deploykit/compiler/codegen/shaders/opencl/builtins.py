@@ -51,6 +51,19 @@ float2 floats_of_word(uint word) {
 #endif
 }
 """,
+    "dot_of_bytes": """\
+#if defined(DK_DOT) && defined(__opencl_c_integer_dot_product_input_4x8bit_packed)
+#define dot_of_bytes(a, b) dot_4x8packed_ss_int(a, b)
+#elif defined(DK_DOT) && defined(cl_arm_integer_dot_product_int8)
+#pragma OPENCL EXTENSION cl_arm_integer_dot_product_int8 : enable
+#define dot_of_bytes(a, b) arm_dot(as_char4(a), as_char4(b))
+#else
+int dot_of_bytes(uint a, uint b) {
+    const int4 products = convert_int4(as_char4(a)) * convert_int4(as_char4(b));
+    return (products.x + products.y) + (products.z + products.w);
+}
+#endif
+""",
     "word_of_floats": """\
 uint word_of_floats(float2 values) {
     uint word;
@@ -59,6 +72,8 @@ uint word_of_floats(float2 values) {
 }
 """,
 }
+
+"""The dot products are those of the extensions cl_khr_integer_dot_product and cl_arm_integer_dot_product_int8."""
 
 _UNARY = "acos acosh asin asinh atan atanh ceil cos cosh exp exp2 floor log log2 sign sin sinh sqrt tan tanh trunc"
 _FLOATS = {
@@ -103,6 +118,7 @@ _OTHERS = {
     "storageBarrier": "barrier(CLK_GLOBAL_MEM_FENCE)",
     "unpack2x16float": "floats_of_word({0})",
     "pack2x16float": "word_of_floats({0})",
+    "dot4I8Packed": "dot_of_bytes({0}, {1})",
 }
 _WORD = 32
 

@@ -5,6 +5,8 @@ kernel in front of theirs. A shader with sections for some devices becomes a ker
 which the preprocessor takes the first that fits:
 
     DK_F16            is defined if the device computes with 16-bit floats (cl_khr_fp16)
+    DK_DOT            is defined if it has dot products of 8-bit integers (cl_khr_integer_dot_product or
+                      cl_arm_integer_dot_product_int8)
     DK_BINDING_BYTES  is the most bytes of a tensor
 """
 
@@ -13,13 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress, product
 
 from deploykit.compiler.codegen.shaders.opencl.builtins import HELPERS, helpers
 from deploykit.compiler.codegen.shaders.opencl.errors import Unprintable
 from deploykit.compiler.codegen.shaders.opencl.functions import FunctionPrinter
 from deploykit.compiler.codegen.shaders.opencl.uses import names_of, uses_of
 from deploykit.compiler.codegen.shaders.opencl.words import WORDS, Names
-from deploykit.compiler.codegen.shaders.sections import F16, SUBGROUPS, Section, Shader
+from deploykit.compiler.codegen.shaders.sections import DOT_4X8, F16, SUBGROUPS, Section, Shader
 from deploykit.compiler.codegen.shaders.wgsl.reading.parser import read
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Block, Function, If, Return
 
@@ -29,8 +32,13 @@ _HEAD = """\
 #endif
 """
 
-_ANY = (True, False)
-"""The devices for which a function is: those with 16-bit floats, and those without."""
+MACROS = {F16: "DK_F16", DOT_4X8: "DK_DOT"}
+"""The macros of features."""
+
+Features = frozenset[str]
+
+DEVICES = tuple(frozenset(compress(MACROS, has)) for has in product((True, False), repeat=len(MACROS)))
+"""The kinds of devices, by the features in `MACROS` that they have."""
 
 
 def opencl_program(shaders: Mapping[str, Shader]) -> str:
@@ -47,15 +55,15 @@ def opencl(name: str, text: str) -> str:
 
 
 class _Common:
-    """The functions that kernels share, by their names, for devices with 16-bit floats and for those without."""
+    """The functions that kernels share, by their names, for each kind of device."""
 
     def __init__(self) -> None:
-        self.found: dict[str, dict[bool, str]] = {}
+        self.found: dict[str, dict[Features, str]] = {}
 
-    def take(self, name: str, text: str, devices: Sequence[bool]) -> bool:
+    def take(self, name: str, text: str, devices: Sequence[Features]) -> bool:
         """Add a function, unless there is another one with this name."""
         known = self.found.setdefault(name, {})
-        if any(known.get(has, text) != text for has in devices):
+        if any(known.get(device, text) != text for device in devices):
             return False
         known.update(dict.fromkeys(devices, text))
         return True
@@ -71,16 +79,23 @@ class _Common:
             for called in re.findall(r"\b\w+(?=\()", "".join(self.found[name].values())):
                 if called in self.found:
                     yield from after(called)
-            yield self._text(name)
+            yield _chosen(self.found[name], tuple(MACROS))
 
         for name in self.found:
             yield from after(name)
 
-    def _text(self, name: str) -> str:
-        halves, words = (self.found[name].get(has) for has in _ANY)
-        if halves is None or halves == words:
-            return words or ""
-        return f"#ifdef DK_F16\n{halves}" + (f"#else\n{words}" if words else "") + "#endif\n"
+
+def _chosen(texts: Mapping[Features, str], features: Sequence[str]) -> str:
+    """The text for each kind of device, chosen by the macros of `features`; a text for which there is no need may be
+    missing."""
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "")
+    feature, *others = features
+    with_it = _chosen({device: text for device, text in texts.items() if feature in device}, others)
+    without = _chosen({device: text for device, text in texts.items() if feature not in device}, others)
+    if with_it in (without, ""):
+        return without
+    return f"#ifdef {MACROS[feature]}\n{with_it}" + (f"#else\n{without}" if without else "") + "#endif\n"
 
 
 def _kernel(name: str, shader: Shader, common: _Common) -> str:
@@ -88,19 +103,21 @@ def _kernel(name: str, shader: Shader, common: _Common) -> str:
     if name in WORDS:
         raise Unprintable(f"a kernel with the name {name}")
     features = {section.feature for section in shader.sections} - {"", SUBGROUPS}
-    sizes = sorted(features - {F16}, key=int)
-    choices: list[tuple[str, str]] = []
-    for half in _ANY if F16 in features else (False,):
-        for count in range(len(sizes), -1, -1):
-            held = sizes[:count]
-            tests = [*["defined(DK_F16)"][:half], *(f"DK_BINDING_BYTES >= {size}" for size in held[-1:])]
-            devices = (half,) if F16 in features else _ANY
-            choices.append((" && ".join(tests), _form(name, shader.text({*held, *[F16][:half]}), devices, common)))
-    if len({text for _, text in choices}) == 1:
-        return choices[0][1]
-    words = ["#if", *["#elif"] * (len(choices) - 2)]
-    chosen = "".join(f"{word} {test}\n{text}" for word, (test, text) in zip(words, choices, strict=False))
-    return f"{chosen}#else\n{choices[-1][1]}#endif\n"
+    sizes = sorted(features - set(MACROS), key=int)
+    asked = features & set(MACROS)
+    kinds: dict[Features, list[Features]] = {}
+    for device in DEVICES:
+        kinds.setdefault(device & asked, []).append(device)
+    forms: dict[int, dict[Features, str]] = {}
+    for count in range(len(sizes), -1, -1):
+        for has, devices in kinds.items():
+            text = _form(name, shader.text({*sizes[:count], *has}), devices, common)
+            forms.setdefault(count, {}).update(dict.fromkeys(devices, text))
+    texts = [_chosen(forms[count], tuple(MACROS)) for count in forms]
+    whole = texts.pop()
+    for size, text in zip(sizes, reversed(texts), strict=True):
+        whole = text if text == whole else f"#if DK_BINDING_BYTES >= {size}\n{text}#else\n{whole}#endif\n"
+    return whole
 
 
 def _unguarded(function: Function) -> Function:
@@ -112,7 +129,7 @@ def _unguarded(function: Function) -> Function:
     return function
 
 
-def _form(name: str, text: str, devices: Sequence[bool], common: _Common) -> str:
+def _form(name: str, text: str, devices: Sequence[Features], common: _Common) -> str:
     """The kernel of a form, after the functions that only it has."""
     module = read(text)
     module = replace(module, functions=tuple(map(_unguarded, module.functions)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deploykit.compiler.codegen.shaders.spirv.numbers import Capability, Glsl, Op, Scope, Semantics
+from deploykit.compiler.codegen.shaders.spirv.numbers import PACKED_4X8, Capability, Glsl, Op, Scope, Semantics
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Address, Builtin, Expression, Literal
 from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
     BOOL,
@@ -131,6 +131,9 @@ def _other(writer: ExpressionWriter, call: Builtin, operands: list[int]) -> int:
     match call.function:
         case "dot" if element_of(kind) in FLOATS:
             return writer.typed(Op.DOT, kind, *operands)
+        case "dot4I8Packed" | "dot4U8Packed":
+            writer.module.capabilities |= {Capability.DOT_PRODUCT, Capability.DOT_PRODUCT_INPUT_4X8_PACKED}
+            return writer.typed(Op.U_DOT if kind is U32 else Op.S_DOT, kind, *operands, PACKED_4X8)
         case "saturate":
             return writer.glsl(Glsl.F_CLAMP, kind, *operands, writer.constant(kind, 0), writer.constant(kind, 1))
         case "countLeadingZeros" if element_of(kind) is U32:

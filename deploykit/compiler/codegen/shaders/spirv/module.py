@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterable
 
 from deploykit.compiler.codegen.shaders.spirv.numbers import (
+    EXTENSIONS,
     GL_COMPUTE,
     GLSL450,
     LOCAL_SIZE,
@@ -208,6 +209,9 @@ class ModuleBuilder:
         words = [MAGIC, VERSION, 0, self.bound, 0]
         for capability in sorted(self.capabilities):
             _append(words, Op.CAPABILITY, capability)
+        for capability, extension in EXTENSIONS.items():
+            if capability in self.capabilities:
+                _append(words, Op.EXTENSION, *_string(extension))
         if self._library:
             _append(words, Op.EXT_INST_IMPORT, self._library, *_string(_LIBRARY))
         _append(words, Op.MEMORY_MODEL, LOGICAL, GLSL450)

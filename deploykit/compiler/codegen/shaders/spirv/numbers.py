@@ -11,7 +11,8 @@ MAGIC, VERSION = 0x07230203, 0x00010300
 class Op:
     """Instructions."""
 
-    EXT_INST_IMPORT, EXT_INST, MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, CAPABILITY = 11, 12, 14, 15, 16, 17
+    EXTENSION, EXT_INST_IMPORT, EXT_INST, MEMORY_MODEL = 10, 11, 12, 14
+    ENTRY_POINT, EXECUTION_MODE, CAPABILITY = 15, 16, 17
     TYPE_VOID, TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_VECTOR, TYPE_ARRAY, TYPE_RUNTIME_ARRAY = 19, 20, 21, 22, 23, 28, 29
     TYPE_STRUCT, TYPE_POINTER, TYPE_FUNCTION = 30, 32, 33
     CONSTANT_TRUE, CONSTANT_FALSE, CONSTANT, CONSTANT_COMPOSITE = 41, 42, 43, 44
@@ -35,14 +36,15 @@ class Op:
     SHUFFLE, SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN = 345, 346, 347, 348
     GROUP_I_ADD, GROUP_F_ADD, GROUP_I_MUL, GROUP_F_MUL = 349, 350, 351, 352
     GROUP_S_MIN, GROUP_U_MIN, GROUP_F_MIN, GROUP_S_MAX, GROUP_U_MAX, GROUP_F_MAX = range(353, 359)
+    S_DOT, U_DOT = 4450, 4451
 
 
 USUAL_SHAPE = "iri"
 """The operands of instructions that `SHAPES` does not list: a type, the result, and ids."""
 
 SHAPES = {
-    Op.EXT_INST_IMPORT: "rw", Op.EXT_INST: "iriwi", Op.MEMORY_MODEL: "w", Op.ENTRY_POINT: "wiwwi",
-    Op.EXECUTION_MODE: "iw", Op.CAPABILITY: "w",
+    Op.EXTENSION: "w", Op.EXT_INST_IMPORT: "rw", Op.EXT_INST: "iriwi", Op.MEMORY_MODEL: "w",
+    Op.ENTRY_POINT: "wiwwi", Op.EXECUTION_MODE: "iw", Op.CAPABILITY: "w",
     Op.TYPE_VOID: "r", Op.TYPE_BOOL: "r", Op.TYPE_INT: "rw", Op.TYPE_FLOAT: "rw", Op.TYPE_VECTOR: "riw",
     Op.TYPE_ARRAY: "ri", Op.TYPE_RUNTIME_ARRAY: "ri", Op.TYPE_STRUCT: "ri", Op.TYPE_POINTER: "rwi",
     Op.TYPE_FUNCTION: "ri", Op.CONSTANT: "irw", Op.FUNCTION: "ifwi", Op.VARIABLE: "ivwi", Op.STORE: "iiw",
@@ -51,6 +53,7 @@ SHAPES = {
     Op.LOOP_MERGE: "iiw", Op.SELECTION_MERGE: "iw", Op.LABEL: "r", Op.BRANCH: "i", Op.BRANCH_CONDITIONAL: "i",
     Op.SWITCH: "iiwi", Op.RETURN_VALUE: "i", Op.CONTROL_BARRIER: "i", Op.ATOMIC_STORE: "i",
     **dict.fromkeys(range(Op.GROUP_I_ADD, Op.GROUP_F_MAX + 1), "iriwi"),
+    Op.S_DOT: "iriiw", Op.U_DOT: "iriiw",
 }  # fmt: skip
 """The operands of instructions: `i` for an id, `r` for the id of the result, `w` for a word that is no id; the last one
 stands for all that follow. The result of `f` is a function, and that of `v` a variable."""
@@ -60,6 +63,7 @@ class Capability:
     """What a module needs of a device."""
 
     SHADER, FLOAT16, STORAGE_BUFFER_16BIT = 1, 9, 4433
+    DOT_PRODUCT_INPUT_4X8_PACKED, DOT_PRODUCT = 6018, 6019
     GROUP_NON_UNIFORM, GROUP_ARITHMETIC, GROUP_SHUFFLE, GROUP_SHUFFLE_RELATIVE = 61, 63, 65, 66
 
 
@@ -88,6 +92,12 @@ class Semantics:
     RELAXED = 0
     ACQUIRE_RELEASE, UNIFORM_MEMORY, WORKGROUP_MEMORY = 0x8, 0x40, 0x100
 
+
+EXTENSIONS = {Capability.DOT_PRODUCT: "SPV_KHR_integer_dot_product"}
+"""The extensions that declare capabilities beyond SPIR-V 1.3."""
+
+PACKED_4X8 = 0
+"""The format of a word as four integers of 8 bits."""
 
 TO_NEAREST_EVEN = 0
 LOGICAL, GLSL450, GL_COMPUTE, LOCAL_SIZE = 0, 1, 5, 17

@@ -8,6 +8,7 @@
 | float16, with the feature `shader-f16` | `f16` | converted | converted |
 | the same, all accesses aligned vectors | `vec4<f16>` | converted | converted |
 | float16 without the feature, all accesses aligned vectors | `vec2<u32>` | unpacked | rounded and packed |
+| of 8 bits, all accesses four aligned words | `vec4<u32>` | as words | |
 | other parts of words, that are only read | `u32` | by a shift | |
 | other parts of words | `atomic<u32>` | by a shift | by two atomic operations |
 
@@ -34,8 +35,9 @@ _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 @dataclass(frozen=True)
 class Array:
     """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;
-    `vectors`: whether its elements are vectors of four. A tensor with several bindings consists of the arrays `parts`,
-    of `length` elements or vectors each; a device that binds `size` bytes at once has all of it in the first."""
+    `vectors`: whether its elements are vectors of four; `blocks`: whether they are four words of 8-bit elements. A
+    tensor with several bindings consists of the arrays `parts`, of `length` elements, vectors or blocks each; a device
+    that binds `size` bytes at once has all of it in the first."""
 
     name: str
     dtype: str
@@ -43,6 +45,7 @@ class Array:
     access: str
     stored: bool
     vectors: bool
+    blocks: bool = False
     parts: tuple[Array, ...] = ()
     length: int = 0
     size: int = 0
@@ -63,6 +66,10 @@ class Array:
     def store(self, place: str, value: str) -> str:
         return f"store_{self.name}({place}, {value});" if self.called else f"{self.name}[{place}] = {value};"
 
+    def words(self, place: str) -> str:
+        """The text that loads the word of a vector of four elements of 8 bits, or the words of a block."""
+        return f"words_{self.name}({place})" if self.parts else f"{self.name}[{place}]"
+
     def declaration(self, *, f16: bool) -> str:
         """The declaration of the array. `f16`: whether the device has the feature."""
         if self.parts:
@@ -75,6 +82,8 @@ class Array:
             return "vec4<f16>" if self.vectors else "f16"
         if self.half and self.vectors:
             return "vec2<u32>"
+        if self.blocks:
+            return "vec4<u32>"
         if self.vectors:
             return "u32" if self.called else f"vec4<{element_type(self.dtype)}>"
         return "atomic<u32>" if self.stored and self.called else element_type(self.dtype)
@@ -84,8 +93,9 @@ class Array:
         if not self.called:
             return ""
         if self.parts:
+            loads = () if self.blocks else self.parts
             stores = self.parts if self.stored else ()
-            called = "".join([*(part.load("") for part in self.parts), *(part.store("", "") for part in stores)])
+            called = "".join([*(part.load("") for part in loads), *(part.store("", "") for part in stores)])
             return "".join(part.functions(called, f16=f16) for part in self.parts)
         kind = self._kind
         if self.half and (f16 or self.vectors):
@@ -103,19 +113,22 @@ class Array:
         return "".join(function for call, function in calls.items() if call in text)
 
     def sections(self, text: str) -> tuple[Section, ...]:
-        """If there are parts, the functions that `text` calls, which load or store an element in the right one."""
+        """If there are parts, the functions that `text` calls, which load or store an element, or load words, in the
+        right one."""
         if not self.parts:
             return ()
         firsts = range(0, len(self.parts) * self.length, self.length)
         places = [f"i - {first}" if first else "i" for first in firsts]
         loads = [f"return {part.load(place)};" for part, place in zip(self.parts, places, strict=True)]
         stores = [f"{part.store(place, 'value')} return;" for part, place in zip(self.parts, places, strict=True)]
-        heads = {
-            f"load_{self.name}": f"(i: i32) -> {self._kind}",
-            f"store_{self.name}": f"(i: i32, value: {self._kind})",
-        }
+        words = [f"return {part.words(place)};" for part, place in zip(self.parts, places, strict=True)]
+        functions = (
+            (f"load_{self.name}", f"(i: i32) -> {self._kind}", loads),
+            (f"store_{self.name}", f"(i: i32, value: {self._kind})", stores),
+            (f"words_{self.name}", f"(i: i32) -> {'vec4<u32>' if self.blocks else 'u32'}", words),
+        )
         whole = chosen = ""
-        for (name, head), uses in zip(heads.items(), (loads, stores), strict=True):
+        for name, head, uses in functions:
             if f"{name}(" in text:
                 last_first = zip(firsts[:0:-1], uses[:0:-1], strict=True)
                 picks = "".join(f"    if (i >= {first}) {{ {use} }}\n" for first, use in last_first)
@@ -172,5 +185,5 @@ def joined(name: str, arrays: Sequence[Array], sizes: Sequence[int], whole: int)
     """The arrays of a tensor's parts, which have these sizes in bytes, as one array. A device that binds `whole` bytes
     at once has all of it in the first."""
     first = arrays[0]
-    width = np.dtype(first.dtype).itemsize * (LANES if first.vectors else 1)
+    width = np.dtype(first.dtype).itemsize * (LANES * LANES if first.blocks else LANES if first.vectors else 1)
     return replace(first, name=name, parts=tuple(arrays), length=sizes[0] // width, size=whole)

@@ -88,12 +88,19 @@ _LARGE = 3.4e38
 
 class ExpressionPrinter:
     """Prints expressions of one shader. `name_of` gives the name of a scalar variable, `load` the text of a load from a
-    buffer. `analyzer` knows the bounds of the variables; `from_memory` holds the variables that are bound to values
-    read from buffers."""
+    buffer, `words` that of the words that its elements are in. `analyzer` knows the bounds of the variables;
+    `from_memory` holds the variables that are bound to values read from buffers."""
 
-    def __init__(self, name_of: Callable[[Var], str], load: Callable[[TensorLoad], str], analyzer: Analyzer) -> None:
+    def __init__(
+        self,
+        name_of: Callable[[Var], str],
+        load: Callable[[TensorLoad], str],
+        words: Callable[[TensorLoad], str],
+        analyzer: Analyzer,
+    ) -> None:
         self.name_of = name_of
         self.load = load
+        self.words = words
         self.analyzer = analyzer
         self.from_memory: set[Var] = set()
 
@@ -339,6 +346,10 @@ class ExpressionPrinter:
             return self._choice(expr, *expr.args)
         if name == "reinterpret":
             return self._reinterpret(expr)
+        if name == "words":
+            return self._words(expr)
+        if name == "dots_of_words":
+            return self._dots_of_words(expr)
         if name.startswith("team_"):
             return self._of_team(name, expr)
         operand_type = dtype_of(expr.args[0]) if expr.args else ""
@@ -351,6 +362,16 @@ class ExpressionPrinter:
         if name == "popcount" and bits(operand_type) == _WORD:
             return f"countOneBits({self.value(expr.args[0])})"
         raise NoShader(f"no WGSL for {name or 'a call'} of {operand_type}")
+
+    def _dots_of_words(self, expr: Call) -> str:
+        return f"dots_of_words({', '.join(map(self.value, expr.args))})"
+
+    def _words(self, expr: Call) -> str:
+        (load,) = expr.args
+        words = self.words(load)
+        if not is_unsigned(str(load.source.ty.dtype)):
+            return words
+        return f"({words} ^ {'0x80808080u' if lanes_of(expr) == 1 else 'vec4<u32>(0x80808080u)'})"
 
     def _of_team(self, name: str, expr: Call) -> str:
         if not expr.args:

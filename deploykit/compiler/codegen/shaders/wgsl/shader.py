@@ -28,7 +28,7 @@ from deploykit.compiler.codegen.shaders.accesses import Accesses
 from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.language import ShaderLanguage, Sharing
 from deploykit.compiler.codegen.shaders.sections import F16, Section, Shader
-from deploykit.compiler.codegen.shaders.wgsl import support, teams
+from deploykit.compiler.codegen.shaders.wgsl import dots, support, teams
 from deploykit.compiler.codegen.shaders.wgsl.arrays import Array, joined
 from deploykit.compiler.codegen.shaders.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, dtype_of, value_type
@@ -63,7 +63,7 @@ class _Shader:
         self.names: dict[Var, str] = {}
         self.arrays: dict[Var, Array] = {}
         self.analyzer = tvm.sym.Analyzer()
-        self.expressions = ExpressionPrinter(self.names.__getitem__, self._element, self.analyzer)
+        self.expressions = ExpressionPrinter(self.names.__getitem__, self._element, self._words, self.analyzer)
         self.lines: list[str] = []
         self.depth = 1
         self.written = written_buffers(self.func.body)
@@ -92,7 +92,7 @@ class _Shader:
         members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = self._main()
-        before = teams.sections(main, self.gpu) if self.kernel.team else ()
+        before = (*(teams.sections(main, self.gpu) if self.kernel.team else ()), *dots.sections(main))
         picks = [section for array in self.memory.values() for section in array.sections(main)]
         return Shader((*before, *picks, *self._sections(head, main, "".join(section.text for section in before))))
 
@@ -141,7 +141,8 @@ class _Shader:
             access = "read_write" if stored or self.sharing.written[group] else "read"
             vectors = dtype in self.gpu.vectors and all(self.accesses.in_vectors(member) for member in members)
             names = [self.scopes.fresh(f"{name}_{number}") for number in range(len(parts))] or [name]
-            arrays = [Array(own, dtype, next(bindings), access, stored, vectors) for own in names]
+            blocks = not vectors and all(self.accesses.in_vectors(member, LANES * LANES) for member in members)
+            arrays = [Array(own, dtype, next(bindings), access, stored, vectors, blocks) for own in names]
             self.memory[name] = joined(name, arrays, parts, self.sharing.whole[group]) if parts else arrays[0]
             self.arrays |= dict.fromkeys(members, self.memory[name])
 
@@ -161,9 +162,16 @@ class _Shader:
         kind = value_type(dtype_of(load))
         return f"vec4<{kind}>({', '.join(array.load(at) if array else f'{name}[{at}]' for at in places)})"
 
+    def _words(self, load: TensorLoad) -> str:
+        """Elements of 8 bits as the words that they are in memory: one, or a vector of four."""
+        array, index = self.memory.get(self.names[load.source]), load.indices[0]
+        if array is None or not (array.vectors or array.blocks) or not isinstance(index, tirx.Ramp):
+            raise NoShader("words of elements that are not aligned")
+        return array.words(self._vector_place(index))
+
     def _vector_place(self, index: tirx.Ramp) -> str:
         """The index of an aligned vector, counted in vectors."""
-        quotient = tvm.sym.Analyzer().simplify(tirx.floordiv(index.base, LANES))
+        quotient = tvm.sym.Analyzer().simplify(tirx.floordiv(index.base, int(index.lanes)))
         return self.expressions.index(quotient)
 
     def _cell(self, buffer: Var, index: Expr) -> str:

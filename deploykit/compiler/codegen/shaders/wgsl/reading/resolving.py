@@ -93,9 +93,12 @@ _ATOMICS = {
     ),
 }
 _OTHERS = frozenset(("select", "extractBits", "insertBits", "unpack2x16float", "pack2x16float", "dot", "length"))
+_PACKED_DOTS = {"dot4I8Packed": I32, "dot4U8Packed": U32}
 _REDUCTIONS = frozenset(("any", "all"))
 
-BUILTINS = frozenset((*_SAME, *_SUBGROUP, *_BARRIERS, *_ATOMICS, *_OTHERS, *_REDUCTIONS, "workgroupUniformLoad"))
+BUILTINS = frozenset(
+    (*_SAME, *_SUBGROUP, *_BARRIERS, *_ATOMICS, *_OTHERS, *_PACKED_DOTS, *_REDUCTIONS, "workgroupUniformLoad")
+)
 """The functions of the language that `builtin` knows."""
 
 
@@ -326,6 +329,8 @@ def _other(name: str, given: Sequence[Expression]) -> Expression:
             return Builtin(U32, name, (expect(pair, vector(F32, 2)),))
         case "dot", (left, right) if isinstance(left.type, Vector):
             return Builtin(left.type.element, name, (left, expect(right, left.type)))
+        case (("dot4I8Packed" | "dot4U8Packed"), (left, right)):
+            return Builtin(_PACKED_DOTS[name], name, (expect(left, U32), expect(right, U32)))
         case "length", (value,) if isinstance(value.type, Vector):
             return Builtin(_scalar_or_vector(value.type.element, FLOATS, name), name, (value,))
         case (("any" | "all"), (value,)) if element_of(value.type) is BOOL:
