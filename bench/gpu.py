@@ -1,12 +1,13 @@
 """`make bench-gpu`: times models on a GPU, next to ncnn, IREE and MNN on the same one, as a table.
 
-    python -m bench.gpu [--device vulkan|opencl] [--filter NAME] [--seconds S] [--limit S] [--output DIR]
+    python -m bench.gpu [--device DEVICE] [--filter NAME] [--seconds S] [--limit S] [--output DIR]
 
-Each model runs with fixed sizes and a batch of 1, which is what ncnn takes. All sides run in turn in one process, on
-the device that the driver gives first, after their results were compared with those of ONNX Runtime. `ratio` is the
-peer's median time divided by ours: above 1 we are faster. A peer is left out, with the reason, if it is not installed,
-has no driver for the device, cannot run a model, or needs more than `--limit` seconds to load it and run it once. DIR
-(default `build/bench-gpu`) receives models and artifacts, and `report.json`.
+DEVICE is `vulkan` (the default) or `opencl`, or one with the class of GPUs that our kernels are made for, such as
+`vulkan:software`. Each model runs with fixed sizes and a batch of 1, which is what ncnn takes. All sides run in turn in
+one process, on the device that the driver gives first, after their results were compared with those of ONNX Runtime.
+`ratio` is the peer's median time divided by ours: above 1 we are faster. A peer is left out, with the reason, if it is
+not installed, has no driver for the device, cannot run a model, or needs more than `--limit` seconds to load it and run
+it once. DIR (default `build/bench-gpu`) receives models and artifacts, and `report.json`.
 
 Exit code 1 if our results differ from those of ONNX Runtime.
 """
@@ -33,12 +34,14 @@ from bench.cases import CASES, named
 from bench.peers import iree, mnn, ncnn
 from bench.tables import mean
 from bench.worker import inputs_of
+from deploykit.artifact.devices import names_of
 from deploykit.artifact.manifest import read_manifest
 from deploykit.checks import reference
 from deploykit.checks.benchmark import in_turn
 from deploykit.checks.comparison import compare
 from deploykit.checks.reference import Runner
 from deploykit.cli.console import messages, results, table, text_seconds
+from deploykit.targets.host import class_of
 
 OURS = "deploykit"
 
@@ -104,11 +107,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the files of a model are, and the device that it runs on."""
+    """Where the files of a model are, and the device that it is built for, which may have a class."""
 
     folder: Path
     model: str
-    device: str
+    built_for: str
+
+    @property
+    def device(self) -> str:
+        (name,) = names_of([self.built_for])
+        return name
 
     @property
     def file(self) -> Path:
@@ -129,9 +137,11 @@ class Place:
 def main() -> int:
     given = _arguments()
     given.output.mkdir(parents=True, exist_ok=True)
+    (device,) = names_of([given.device])
+    class_of([given.device])  # an unknown one is refused
     peers = []
     for name, peer in PEERS.items():
-        reason = peer.missing(given.device)
+        reason = peer.missing(device)
         if reason is None:
             peers.append(name)
         else:
@@ -167,7 +177,7 @@ def prepare(place: Place, sizes: Mapping[str, int]) -> None:
     """Write the model file, our artifact, and inputs."""
     case = CASES[place.model]
     place.file.write_bytes(fixed(case.make(), sizes).SerializeToString(deterministic=True))
-    deploykit.build(place.file, output=place.artifact, devices=[place.device])
+    deploykit.build(place.file, output=place.artifact, devices=[place.built_for])
     np.savez(place.inputs, allow_pickle=False, **inputs_of(case, read_manifest(place.artifact), {}))
 
 
@@ -262,7 +272,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--device", choices=("vulkan", "opencl"), default="vulkan")
+    parser.add_argument("--device", default="vulkan", help="vulkan, opencl, or one with a class (default: vulkan)")
     parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
     parser.add_argument("--seconds", type=float, default=5, help="for each model (default: 5)")
     parser.add_argument("--limit", type=float, default=120, help="seconds for a peer's first run (default: 120)")
