@@ -36,7 +36,7 @@ bench-web: setup ## Time web packages next to onnxruntime-web in Chromium; see b
 	$(BIN)/python -m bench.web
 	$(BIN)/python -m bench.ragged.web
 
-bench-gpu: setup ## Time models on a GPU next to ncnn, if it is installed; see build/bench-gpu
+bench-gpu: setup ## Time models on a GPU next to ncnn, IREE and MNN, where they are installed; see build/bench-gpu
 	$(BIN)/python -m bench.gpu
 
 bench-arm64: setup ## Count the instructions of models on 64-bit Arm next to ONNX Runtime, under QEMU; see build/bench-arm64

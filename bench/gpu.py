@@ -1,12 +1,13 @@
-"""`make bench-gpu`: times models on a GPU, next to ncnn on the same one, as a table.
+"""`make bench-gpu`: times models on a GPU, next to ncnn, IREE and MNN on the same one, as a table.
 
-    python -m bench.gpu [--device vulkan|opencl] [--filter NAME] [--seconds S] [--output DIR]
+    python -m bench.gpu [--device DEVICE] [--filter NAME] [--seconds S] [--limit S] [--output DIR]
 
-Each model runs with fixed sizes and a batch of 1, which is what ncnn takes. All sides run in turn in one process, on
-the device that the driver gives first, after their results were compared with those of ONNX Runtime. `ratio` is the
-peer's median time divided by ours: above 1 we are faster. A peer that is not installed, or that cannot run a model, is
-left out, with the reason. ncnn needs the packages `ncnn` and `pnnx` and runs on Vulkan only. DIR (default
-`build/bench-gpu`) receives models and artifacts, and `report.json`.
+DEVICE is `vulkan` (the default) or `opencl`, or one with the class of GPUs that our kernels are made for, such as
+`vulkan:software`. Each model runs with fixed sizes and a batch of 1, which is what ncnn takes. All sides run in turn in
+one process, on the device that the driver gives first, after their results were compared with those of ONNX Runtime.
+`ratio` is the peer's median time divided by ours: above 1 we are faster. A peer is left out, with the reason, if it is
+not installed, has no driver for the device, cannot run a model, or needs more than `--limit` seconds to load it and run
+it once. DIR (default `build/bench-gpu`) receives models and artifacts, and `report.json`.
 
 Exit code 1 if our results differ from those of ONNX Runtime.
 """
@@ -16,47 +17,54 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import onnx
 
 import deploykit
-from bench.cases import CASES, Case, named
-from bench.peers import ncnn
+from bench.apart import apart
+from bench.cases import CASES, named
+from bench.peers import iree, mnn, ncnn
 from bench.tables import mean
 from bench.worker import inputs_of
+from deploykit.artifact.devices import names_of
+from deploykit.artifact.manifest import read_manifest
 from deploykit.checks import reference
 from deploykit.checks.benchmark import in_turn
 from deploykit.checks.comparison import compare
 from deploykit.checks.reference import Runner
 from deploykit.cli.console import messages, results, table, text_seconds
+from deploykit.targets.host import class_of
 
 OURS = "deploykit"
-USUAL = ("mobilenet", "squeezenet", "shufflenet", "resnet50", "vit", "minilm", "unet")
-"""The models without `--filter`."""
+
+LONG = 0.5
+"""From this many seconds on, a run is not repeated only to settle the machine."""
+
+FEWEST = 3
+"""The fewest runs of a side whose runs are long."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What we are compared with. `load(model file, folder for its own files)` returns a function from inputs to
+    """What we are compared with. `load(model file, folder for its own files, device)` returns a function from inputs to
     outputs, by name, or raises what the peer raises if it cannot run the model."""
 
     modules: tuple[str, ...]
     devices: tuple[str, ...]
-    load: Callable[[Path, Path], Runner]
+    load: Callable[[Path, Path, str], Runner]
 
     def missing(self, device: str) -> str | None:
         """Why the peer does not take part, or None."""
         if device not in self.devices:
-            return f"it does not run on {device}"
+            return f"it has no driver for {device}"
         try:
             for module in self.modules:
                 import_module(module)
@@ -65,7 +73,19 @@ class Peer:
         return None
 
 
-PEERS: Mapping[str, Peer] = {"ncnn": Peer(("ncnn",), ("vulkan",), ncnn.load)}
+def _ncnn(model: Path, folder: Path, _: str) -> Runner:
+    return ncnn.load(model, folder)
+
+
+def _iree(model: Path, _: Path, __: str) -> Runner:
+    return iree.load_on_vulkan(model)
+
+
+PEERS: Mapping[str, Peer] = {
+    "ncnn": Peer(("ncnn",), ("vulkan",), _ncnn),
+    "IREE": Peer(("iree.compiler.tools.import_onnx", "iree.runtime"), ("vulkan",), _iree),
+    "MNN": Peer(("MNN",), ("vulkan", "opencl"), mnn.load),
+}
 
 
 @dataclass
@@ -85,63 +105,126 @@ class Row:
         return self.times[peer] / self.times[OURS]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a model are, and the device that it is built for, which may have a class."""
+
+    folder: Path
+    model: str
+    built_for: str
+
+    @property
+    def device(self) -> str:
+        (name,) = names_of([self.built_for])
+        return name
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.model}.onnx"
+
+    @property
+    def artifact(self) -> Path:
+        return self.folder / self.model
+
+    @property
+    def inputs(self) -> Path:
+        return self.folder / f"{self.model}.npz"
+
+    def load(self, peer: str) -> Runner:
+        return PEERS[peer].load(self.file, self.folder / f"{self.model}-{peer}", self.device)
+
+
 def main() -> int:
     given = _arguments()
     given.output.mkdir(parents=True, exist_ok=True)
+    (device,) = names_of([given.device])
+    class_of([given.device])  # an unknown one is refused
     peers = []
     for name, peer in PEERS.items():
-        reason = peer.missing(given.device)
+        reason = peer.missing(device)
         if reason is None:
             peers.append(name)
         else:
             messages.print(f"without {name}: {reason}")
-    cases = named(given.filter) if given.filter else [CASES[name] for name in USUAL]
     rows = []
-    for case in cases:
+    for case in named(given.filter):
         messages.print(f"{case.name}: build and time")
-        rows.append(_apart(case, given.device, peers, given.seconds, given.output))
+        sizes = {**case.sizes[0], **({"batch": 1} if "batch" in case.dims else {})}
+        rows.append(row_of(Place(given.output, case.name, given.device), sizes, peers, given.seconds, given.limit))
         (given.output / "report.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     return show(rows, peers)
 
 
-def _apart(case: Case, device: str, peers: Sequence[str], seconds: float, folder: Path) -> Row:
-    """Measure a model in a process of its own, which a side may crash."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        try:
-            return pool.submit(measure, case.name, device, peers, seconds, folder).result()
-        except BrokenProcessPool:
-            return Row(case.name, case.sizes[0], without={OURS: "the process ended"})
-
-
-def measure(name: str, device: str, peers: Sequence[str], seconds: float, folder: Path) -> Row:
-    """Build a model and time it next to peers."""
-    case = CASES[name]
-    sizes = {**case.sizes[0], **({"batch": 1} if "batch" in case.dims else {})}
-    row = Row(name, sizes)
-    path = folder / f"{name}.onnx"
-    path.write_bytes(fixed(case.make(), sizes).SerializeToString(deterministic=True))
-    deploykit.build(path, output=folder / name, devices=[device])
-    with deploykit.open(folder / name, device=device) as session:
-        inputs = inputs_of(case, session.manifest, {})
-        sides: dict[str, Runner] = {OURS: session.run}
-        for peer in peers:
-            try:
-                sides[peer] = PEERS[peer].load(path, folder / f"{name}-{peer}")
-                sides[peer](inputs)
-            except Exception as error:  # noqa: BLE001 - each peer raises exceptions of its own
-                sides.pop(peer, None)
-                row.without[peer] = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        wanted = reference.load(path, "onnxruntime", 1)(inputs)
-        for side, run in sides.items():
-            found = run(inputs)
-            if not all(compare(key, found[key], wanted[key], case.tolerance).within for key in wanted):
-                row.wrong.append(side)
-        row.times |= {time.name: time.median for time in in_turn(_calls(sides, inputs), seconds)}
+def row_of(place: Place, sizes: Mapping[str, int], peers: Sequence[str], seconds: float, limit: float) -> Row:
+    """Build a model and time it next to the peers that can run it, each step in a process of its own."""
+    row = Row(place.model, sizes)
+    failed = apart(partial(prepare, place, sizes))
+    if failed is not None:
+        row.without[OURS] = str(failed)
+        return row
+    for peer in peers:
+        reason = apart(partial(attempt, place, peer), limit)
+        if reason is not None:
+            row.without[peer] = str(reason)
+    found = apart(partial(measure, row, place, [peer for peer in peers if peer not in row.without], seconds))
+    if isinstance(found, Row):
+        return found
+    row.without[OURS] = str(found)
     return row
 
 
-def _calls(sides: Mapping[str, Runner], inputs: Mapping[str, np.ndarray]) -> dict[str, Callable[[], object]]:
-    return {side: partial(run, inputs) for side, run in sides.items()}
+def prepare(place: Place, sizes: Mapping[str, int]) -> None:
+    """Write the model file, our artifact, and inputs."""
+    case = CASES[place.model]
+    place.file.write_bytes(fixed(case.make(), sizes).SerializeToString(deterministic=True))
+    deploykit.build(place.file, output=place.artifact, devices=[place.built_for])
+    np.savez(place.inputs, allow_pickle=False, **inputs_of(case, read_manifest(place.artifact), {}))
+
+
+def attempt(place: Place, peer: str) -> str | None:
+    """Load a model into a peer and run it once; returns the reason why that is not possible, or None."""
+    try:
+        place.load(peer)(_inputs(place))
+    except Exception as error:  # noqa: BLE001 - each peer raises exceptions of its own
+        return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return None
+
+
+def measure(row: Row, place: Place, peers: Sequence[str], seconds: float) -> Row:
+    """Compare the results of our artifact and of peers with those of ONNX Runtime, and time them."""
+    tolerance, inputs = CASES[row.model].tolerance, _inputs(place)
+    with deploykit.open(place.artifact, device=place.device) as session:
+        sides: dict[str, Runner] = {OURS: session.run} | {peer: place.load(peer) for peer in peers}
+        wanted = reference.load(place.file, "onnxruntime", 1)(inputs)
+        for side, run in sides.items():
+            found = run(inputs)
+            if not all(compare(key, found[key], wanted[key], tolerance).within for key in wanted):
+                row.wrong.append(side)
+        row.times |= timed({side: partial(run, inputs) for side, run in sides.items()}, seconds)
+    return row
+
+
+def timed(sides: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """The median seconds of sides that run in turn, for about `seconds` in total. Where a run takes long there are
+    fewer of them."""
+    started = time.perf_counter()
+    for side in sides.values():
+        side()
+    if time.perf_counter() - started < LONG * len(sides):
+        return {timing.name: timing.median for timing in in_turn(sides, seconds)}
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    deadline = time.perf_counter() + seconds
+    while time.perf_counter() < deadline or any(len(found) < FEWEST for found in times.values()):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            side()
+            times[name].append(time.perf_counter() - start)
+    return {name: median(found) for name, found in times.items()}
+
+
+def _inputs(place: Place) -> dict[str, np.ndarray]:
+    with np.load(place.inputs) as stored:
+        return dict(stored)
 
 
 def fixed(model: onnx.ModelProto, sizes: Mapping[str, int]) -> onnx.ModelProto:
@@ -169,10 +252,13 @@ def show(rows: Sequence[Row], peers: Sequence[str]) -> int:
     for row in rows:
         for side, reason in row.without.items():
             results.print(f"{row.model}, {side}: {reason}")
+    every = [ratio for row in rows for peer in peers if (ratio := row.ratio(peer)) is not None]
     for peer in peers:
         ratios = [ratio for row in rows if (ratio := row.ratio(peer)) is not None]
         if ratios:
             results.print(f"{peer}: geometric mean {mean(ratios):.2f}, least {min(ratios):.2f}, {len(ratios)} model(s)")
+    if every:
+        results.print(f"all: geometric mean {mean(every):.2f}, least {min(every):.2f}")
     return 1 if any(OURS in row.wrong or OURS in row.without for row in rows) else 0
 
 
@@ -186,9 +272,10 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--device", choices=("vulkan", "opencl"), default="vulkan")
+    parser.add_argument("--device", default="vulkan", help="vulkan, opencl, or one with a class (default: vulkan)")
     parser.add_argument("--filter", action="append", metavar="NAME", help="models whose name contains this")
     parser.add_argument("--seconds", type=float, default=5, help="for each model (default: 5)")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for a peer's first run (default: 120)")
     parser.add_argument("--output", type=Path, default=Path("build/bench-gpu"), metavar="DIR")
     return parser.parse_args()
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm import ir, relax, tirx
 
+from deploykit.artifact.devices import names_of
 from deploykit.artifact.folder import Artifact, artifact_folder
 from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
 from deploykit.compiler.batching.model import CellsModel
@@ -85,6 +86,7 @@ def build_artifact(
     `source` is the model's file, if it has one. `capacities` pins or bounds capacity dims by name. For `fuse` and
     `index_checks` see `graph`, for `exact` see `Device`."""
     variants = target.variants(options.cpu, options.devices)  # unknown ones are refused before anything is read
+    options = replace(options, devices=names_of(options.devices))
     if exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):

@@ -75,7 +75,8 @@ def build(
             "--device",
             metavar="DEVICES",
             help="What else to make kernels for, with the targets host and android: [b]vulkan[/], [b]opencl[/] or "
-            "both, with a comma between them.",
+            "both, with a comma between them. vulkan:discrete is for graphics cards; further classes are "
+            "mobile (the usual one), integrated and software.",
             show_default=False,
         ),
     ] = None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels, machine_of
 from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
-from deploykit.compiler.devices.gpu import NATIVE_GPU, Gpu
+from deploykit.compiler.devices.gpu import NATIVE_GPU, USUAL, Gpu, GpuClass
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
 
@@ -56,11 +56,11 @@ def native(cpu: Cpu) -> Variant:
     return Variant(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
 
 
-def with_gpu(variant: Variant) -> Variant:
-    """The variant whose kernels are for GPUs of native machines; those that cannot be are as in `variant`. Weights have
-    the same layout, except those that are transformed or grouped for instructions of CPUs."""
+def with_gpu(variant: Variant, kind: GpuClass = USUAL) -> Variant:
+    """The variant whose kernels are for a class of GPUs of native machines; those that cannot be are as in `variant`.
+    Weights have the same layout, except those that are transformed or grouped for instructions of CPUs."""
     layout = replace(variant.device, transforms=False, dots=NATIVE_GPU.dots)
-    return replace(variant, gpu=NATIVE_GPU, layout=layout)
+    return replace(variant, gpu=replace(NATIVE_GPU, kind=kind), layout=layout)
 
 
 def native_levels(name: str) -> list[Variant]:

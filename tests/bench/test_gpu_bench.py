@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from bench.cases import CASES
-from bench.gpu import OURS, PEERS, Row, fixed, show
+from bench.gpu import FEWEST, OURS, PEERS, Row, fixed, show, timed
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,8 +38,16 @@ def test_sizes_are_fixed() -> None:
     assert all(dim.dim_value > 0 for value in values for dim in value.type.tensor_type.shape.dim)
 
 
-def test_ncnn_runs_on_vulkan_only() -> None:
-    assert PEERS["ncnn"].missing("opencl") == "it does not run on opencl"
+def test_peers_without_a_driver_for_a_device_say_so() -> None:
+    assert PEERS["ncnn"].missing("opencl") == PEERS["IREE"].missing("opencl") == "it has no driver for opencl"
+
+
+def test_long_runs_are_repeated_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.gpu.LONG", 0.0)
+    calls: list[str] = []
+    found = timed({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 0)
+    assert calls == ["a", "b"] * (1 + FEWEST)
+    assert found.keys() == {"a", "b"}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a shader may rely on. It is data, like `devices.cpu` for CPUs."""
+"""What a shader may rely on, and how much an invocation computes. It is data, like `devices.cpu` for CPUs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,65 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class TileSizes:
+    """The sizes that a tile may have, the best first. `rows`: the first one that divides the rows of a result is used;
+    if there is none, tiles have about as many rows as the first. `widths` are the numbers of columns; the first one is
+    used that divides the columns of a result, and whose vectors are vectors in memory."""
+
+    rows: tuple[int, ...]
+    widths: tuple[int, ...]
+
+
+_SMALL = TileSizes((4, 7, 5, 6, 3, 2), (8, 4))
+_SQUARE = TileSizes((8, 7, 6, 5, 4, 3, 2), (8, 4))
+
+
+@dataclass(frozen=True)
+class GpuClass:
+    """How work is divided among the invocations of a class of GPUs. Every class computes the same sums in the same
+    order, except that teams may divide other sums among them.
+
+    `products` are the tiles of sums of products in which one factor is the same for all columns of a tile, and one for
+    all rows; `others` are those of other reductions, such as convolutions of single channels. With fewer tiles than
+    `few_tiles`, a team computes a tile whose sums have at least `long_sum` terms. Attention with up to `few_queries`
+    query rows has a team for each row.
+    """
+
+    name: str
+    products: TileSizes = _SMALL
+    others: TileSizes = _SMALL
+    few_tiles: int = 512
+    long_sum: int = 256
+    few_queries: int = 16
+
+
+CLASSES = {
+    kind.name: kind
+    for kind in (
+        GpuClass("mobile"),
+        GpuClass("integrated"),
+        GpuClass("discrete", products=_SQUARE, few_tiles=4096),
+        GpuClass(
+            "software",
+            products=TileSizes((8, 7, 6, 5, 4, 3, 2), (16, 8, 4)),
+            others=TileSizes((8, 7, 6, 5, 4, 3, 2), (4,)),
+            few_tiles=64,
+        ),
+    )
+}
+"""The classes, by name. A tile of 4 by 8 has 32 sums and fits the 64 registers that an invocation has on Arm's GPUs;
+one of 8 by 8 does not. Integrated GPUs have hardly more where as many invocations run at a time as can. Graphics cards
+have up to 255 registers, and take thousands of invocations to keep busy. Software runs invocations as the lanes of a
+CPU's vectors and loads for one lane after the other, so that a load costs as much as hundreds of sums (Mesa,
+`lp_bld_nir_soa.c`); a few workgroups keep its threads busy."""
+
+USUAL = CLASSES["mobile"]
+"""The class of a build that names none: its tiles need the fewest registers."""
+
+
+@dataclass(frozen=True)
 class Gpu:
-    """One class of GPU.
+    """One kind of GPU, and the class that schedules are for.
 
     `language` is that of its shaders. `dtypes` are those that tensors may have; `vectors` those that vectors may have,
     of `lanes` elements each. `workgroup` is the number of invocations of a workgroup. `groups` is the most workgroups
@@ -31,6 +88,7 @@ class Gpu:
     scalars: int
     stack_limit: int
     dots: tuple[str, ...]
+    kind: GpuClass = USUAL
 
 
 NATIVE_GPU = Gpu(

@@ -92,12 +92,12 @@ class AndroidTarget:
 
     def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
         from deploykit.targets.android.abis import on_gpu, variants
-        from deploykit.targets.host import require_known
+        from deploykit.targets.host import class_of
 
         if cpu != "native":
             raise UsageError("target android is built for all CPUs of Android devices: build without --cpu")
-        require_known(devices)
-        return [*variants(self.abis), *([on_gpu()] if devices else [])]
+        kind = class_of(devices)
+        return [*variants(self.abis), *([on_gpu(kind)] if devices else [])]
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix

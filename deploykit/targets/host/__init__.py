@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE, ON_GPU
-from deploykit.compiler.devices.gpu import NATIVE_GPU
+from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions
@@ -77,9 +77,9 @@ class HostTarget:
         for level in levels(cpu):
             if machine_of(find_cpu(level)) not in MACHINES.values():
                 raise UsageError(f"target host is for 64-bit machines, and {level} is none: build for android")
-        require_known(devices)
+        kind = class_of(devices)
         variants = native_levels(cpu)
-        return [*variants, with_gpu(variants[-1])] if devices else variants
+        return [*variants, with_gpu(variants[-1], kind)] if devices else variants
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.gpu import emit_kernels
@@ -161,11 +161,20 @@ def split_gpu(programs: Sequence[Program]) -> tuple[list[Program], Program | Non
     return levels, on_gpu and replace(on_gpu, suffix=ON_GPU)
 
 
-def require_known(devices: Iterable[str]) -> None:
-    """Raise `UsageError` for a device that native machines do not have."""
+def class_of(devices: Iterable[str]) -> GpuClass:
+    """The class of GPUs that devices such as `vulkan:mobile` name. Raises `UsageError` for a device that native
+    machines do not have, for an unknown class, and for several classes: all devices run the same kernels."""
+    classes: dict[str, None] = {}
     for device in devices:
-        if device not in CODE:
-            raise UsageError(f"there is no device '{device}': there are {' and '.join(CODE)}")
+        name, colon, kind = device.partition(":")
+        if name not in CODE:
+            raise UsageError(f"there is no device '{name}': there are {' and '.join(CODE)}")
+        if colon and kind not in CLASSES:
+            raise UsageError(f"there is no class '{kind}' of devices: there are {', '.join(CLASSES)}")
+        classes |= {kind: None} if colon else {}
+    if len(classes) > 1:
+        raise UsageError(f"an artifact is for one class of devices, not for {' and '.join(classes)}")
+    return CLASSES[next(iter(classes))] if classes else USUAL
 
 
 def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool, on_gpu: bool = False) -> list[str]:

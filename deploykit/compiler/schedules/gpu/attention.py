@@ -1,7 +1,7 @@
 """Attention on GPUs, without a matrix of scores: the softmax is computed online, key by key.
 
 With many query rows, each invocation has a row. Its query and its sums stay in registers. Neighbouring invocations have
-rows of the same head, and read the same keys and values at the same time. With up to `FEW` rows, as in a decoding step,
+rows of the same head, and read the same keys and values at the same time. With a few rows, as in a decoding step,
 each team has a row: its invocations divide the keys among them and add up their sums at the end. If the number of rows
 is symbolic, there is a shader for each case, and one of them does nothing. See `schedules.attention` for the formulas
 and their sources.
@@ -25,9 +25,6 @@ from deploykit.compiler.schedules.kernel.stages import Opaque, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import as_index, const, static
 
-FEW = 16
-"""Up to this many query rows, each has a team."""
-
 WIDEST = 128
 """The most elements of a head that stays in registers."""
 
@@ -46,12 +43,12 @@ def attention(stages: Sequence[Stage | Opaque], views: Views, gpu: Gpu) -> list[
     total = rows
     for extent in lead:
         total = total * extent
-    count = static(rows)
+    count, most = static(rows), gpu.kind.few_queries
     if count is None:
-        few, none = rows <= FEW, const(0)
+        few, none = rows <= most, const(0)
         extents: dict[bool, Expr] = {True: tirx.Select(few, total, none), False: tirx.Select(few, none, total)}
     else:
-        extents = {count <= FEW: total}
+        extents = {count <= most: total}
 
     def way(team: bool, extent: Expr) -> Way:
         def at(index: Expr) -> tirx.Stmt:

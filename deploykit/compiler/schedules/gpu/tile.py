@@ -3,10 +3,12 @@
 The rule takes stages over elements of 8 and 32 bits and float16. Their last axis must be a whole number of vectors, and
 every load must be constant or contiguous along it. So it takes matrix products with packed panels, convolutions and
 pooling with channels last, and elementwise stages.
-Sums stay in registers. A factor of the summed product that does not depend on the row is loaded once for all rows; one
-that does not depend on the column, once for all columns, and four at a time along the innermost reduced axis if it is
-contiguous there. Rows that do not fill a tile are computed one by one. If there are few tiles with long sums, as in a
-decoding step, the invocations of a team divide the sums of a tile among them.
+The class of the device says how many rows and columns a tile has; a tile has fewer columns where a vector of the wider
+one would reach into another group of a convolution. Sums stay in registers. A factor of the summed product that does
+not depend on the row is loaded once for all rows; one that does not depend on the column, once for all columns, and
+four at a time along the innermost reduced axis if it is contiguous there. Rows that do not fill a tile are a smaller
+one; if their number is symbolic, they are computed one by one. If there are few tiles with long sums, as in a decoding
+step, the invocations of a team divide the sums of a tile among them.
 
 Elementwise stages whose tensors are all traversed in the same order are one row of vectors, whatever their shapes. The
 last vector may reach beyond the tensors, into the padding that every tensor has; parts of tensors have none.
@@ -29,18 +31,6 @@ from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
-WIDTHS = (8, 4)
-"""The possible numbers of columns of a tile, the best first."""
-
-FEW_TILES = 512
-"""With fewer tiles than this, there are too few for one invocation each."""
-
-LONG = 256
-"""The least number of products of a sum that is worth dividing among a team."""
-
-ROWS = (4, 7, 5, 6, 3, 2)
-"""The possible numbers of rows of a tile, best first; the first that divides the number of rows is used."""
-
 
 def tile(stage: Stage, views: Views, gpu: Gpu, *, padding: bool = True) -> list[Way] | Declined:
     """Ways that compute `stage`, or the reason why it is not computed in tiles. `padding`: there is padding behind the
@@ -58,11 +48,17 @@ def tile(stage: Stage, views: Views, gpu: Gpu, *, padding: bool = True) -> list[
         return [Way(whole)]
     axes, _ = without_units(stage.axes)
     columns = axes[-1].static if axes else None
-    width = next((width for width in WIDTHS if columns is not None and columns % width == 0), None)
-    if width is None:
+    if columns is None or columns % gpu.lanes:
         return Declined(f"its last axis is no whole number of vectors of {gpu.lanes}")
-    tiles = _Tiles(stage, views, gpu.lanes, width if stage.reduce else gpu.lanes)
-    return tiles.refusal() or tiles.ways()
+    narrow = _Tiles(stage, views, gpu, gpu.lanes)
+    refusal = narrow.refusal()
+    if refusal is not None:
+        return refusal
+    for width in narrow.sizes.widths if stage.reduce else ():
+        tiles = _Tiles(stage, views, gpu, width)
+        if columns % width == 0 and tiles.refusal() is None:
+            return tiles.ways()
+    return narrow.ways()
 
 
 def _flat(stage: Stage, views: Views, lanes: int, padding: bool) -> tirx.Stmt | None:
@@ -96,8 +92,9 @@ class _Tiles:
     """A stage in tiles of `width` columns, a multiple of `lanes`, each computed by an invocation or a `team`. `row` is
     the axis along which a tile has several rows; some factor does not depend on it."""
 
-    def __init__(self, stage: Stage, views: Views, lanes: int, width: int, *, team: bool = False) -> None:
-        self.stage, self.views, self.lanes, self.width, self.team = stage, views, lanes, width, team
+    def __init__(self, stage: Stage, views: Views, gpu: Gpu, width: int, *, team: bool = False) -> None:
+        self.stage, self.views, self.gpu, self.width, self.team = stage, views, gpu, width, team
+        self.lanes, self.kind = gpu.lanes, gpu.kind
         self.axes, units = without_units(stage.axes)
         self.reduce, reduced = without_units(stage.reduce)
         self.units = units | reduced
@@ -110,6 +107,8 @@ class _Tiles:
         self.factors: Sequence[Factor] = self._factors(found if isinstance(found, tuple) else self._pieces())
         if all(factor.by_row for factor in self.factors):
             self.row = None
+        shared = self.row is not None and not all(factor.by_column for factor in self.factors)
+        self.sizes = gpu.kind.products if shared else gpu.kind.others
 
     def _place(self) -> Expr:
         """The column of a lane of a tile's first vector."""
@@ -218,10 +217,10 @@ class _Tiles:
         for var in dict.fromkeys(collect(count, ir.Var)):
             known.bind(var, ir.Range(tirx.IntImm(dtype_of(var), 1), tirx.IntImm(dtype_of(var), 1 << 30)))
         total: Expr = known.simplify(count)
-        few = total < FEW_TILES
-        if not self._long() or known.can_prove(total >= FEW_TILES):
+        few = total < self.kind.few_tiles
+        if not self._long() or known.can_prove(total >= self.kind.few_tiles):
             return [Way(self._loop(outer, rows, total))]
-        shared = _Tiles(self.stage, self.views, self.lanes, self.width, team=True)
+        shared = _Tiles(self.stage, self.views, self.gpu, self.width, team=True)
         if known.can_prove(few):
             return [Way(shared._loop(outer, rows, total), team=True)]
         return [
@@ -234,7 +233,7 @@ class _Tiles:
         combine = self.stage.combine
         if combine is None or combine.operator is not tirx.Add or len(self.reduce) != 1:
             return False
-        return self.reduce[0].static is None or self.reduce[0].static >= LONG
+        return self.reduce[0].static is None or self.reduce[0].static >= self.kind.long_sum
 
     def _extents(self, outer: Sequence[Axis], rows: int) -> list[Expr]:
         """The extents of the outer axes, then the number of blocks of rows and of chunks of columns."""
@@ -263,17 +262,22 @@ class _Tiles:
     def _rows(self) -> int:
         assert self.row is not None
         count = self.row.static
+        best, *_ = choices = self.sizes.rows
         if count is None:
-            return ROWS[0]
-        return next((rows for rows in ROWS if count % rows == 0), min(ROWS[0], count))
+            return best
+        evenly = -(-count // -(-count // best))
+        return next((rows for rows in choices if count % rows == 0), evenly)
 
     def _by_rows(self, rows: int, first: Expr, chunk: Expr, values: dict[ir.Var, Expr]) -> tirx.Stmt:
-        """A whole tile, or the remaining rows one after the other."""
+        """A whole tile, or the remaining rows: as a smaller tile if their number is known, else one after the other."""
         assert self.row is not None
         extent = as_index(self.row.extent)
         whole = Tile(self, rows, first, chunk, values).statement()
         count = static(extent)
-        if count is not None and count % rows == 0:
+        if count is None:
+            rest = loop("rest", extent - first, lambda index: Tile(self, 1, first + index, chunk, values).statement())
+        elif count % rows == 0:
             return whole
-        rest = loop("rest", extent - first, lambda index: Tile(self, 1, first + index, chunk, values).statement())
+        else:
+            rest = Tile(self, count % rows, first, chunk, values).statement()
         return tirx.IfThenElse(first + rows <= extent, whole, rest)

@@ -56,8 +56,8 @@ def paired(tile: Tile) -> Tile:
 
 @dataclass(frozen=True)
 class Rows:
-    """Left factors. Rows begin at multiples of `stride`, itself a multiple of `TERMS`; what is behind their last factors may
-    have any value."""
+    """Left factors. Rows begin at multiples of `stride`, itself a multiple of `TERMS`; what follows their last factors
+    may have any value."""
 
     factors: Buffer
     stride: int
