@@ -28,7 +28,7 @@ from deploykit.engines.native.bionic import can_run, without_needed
 from deploykit.errors import ArtifactError, DataError, ShapeError, ToolchainError, UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
-from deploykit.targets.android.java import model_view
+from deploykit.targets.android.java import methods, model_view
 from deploykit.targets.android.linking import LIBRARIES
 from tests.android.conftest import DIMS, aar_of, needs_java
 from tests.android.test_java import values
@@ -293,6 +293,8 @@ def test_names_in_java() -> None:
     assert [port["word"] for port in found["outputs"]] == ["x_1", "x_12"]
     function["inputs"] = [{"name": "x", "type": "float32[2*new]", "axes": formula}]
     assert model_view(view)["functions"][0]["arrays"] == []
+    assert methods([None]) == [""]
+    assert methods(["read", "Read", "read", "close", "a.b"]) == ["read", "Read2", "read3", "close2", "a_b"]
 
 
 def test_places_in_the_tables_of_java(tmp_path: Path) -> None:

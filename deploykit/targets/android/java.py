@@ -243,8 +243,15 @@ def _taken() -> set[str]:
 
 
 def methods(functions: Sequence[str | None]) -> list[str]:
-    """The names of the methods of functions; empty for the only one, whose method is `run`."""
-    return [""] if len(functions) == 1 else _unique(map(str, functions), _METHODS.split())
+    """The names of the methods of functions; empty for the only one, whose method is `run`. They differ in more than
+    the case of the first letter, because results have classes of their names."""
+    if len(functions) == 1:
+        return [""]
+    found: list[str] = []
+    for name in map(str, functions):
+        taken = [other for word in found for other in (word[:1].lower() + word[1:], word[:1].upper() + word[1:])]
+        found += _unique([name], [*_METHODS.split(), *taken])
+    return found
 
 
 def result_name(method: str) -> str:
