@@ -36,10 +36,9 @@ def load(model: Path, folder: Path, device: str) -> Runner:
 
     graph = onnx.load(model, load_external_data=False).graph
     outputs = [(value.name, [dim.dim_value for dim in value.type.tensor_type.shape.dim]) for value in graph.output]
+    _require_backend(folder, device)
     net = MNN.Interpreter(str(_converted(model, folder)))
     session = net.createSession({"backend": device.upper(), "precision": "high"})
-    if net.getSessionInfo(session, _USED_BACKEND) != _BACKENDS[device]:
-        raise UnsupportedModelError(f"this build of MNN has no backend for {device} and takes the CPU")
 
     def tensor(shape: tuple[int, ...] | list[int], kind: Any, values: np.ndarray) -> Any:
         return MNN.Tensor(tuple(shape), kind, values, MNN.Tensor_DimensionType_Caffe)
@@ -61,9 +60,22 @@ def load(model: Path, folder: Path, device: str) -> Runner:
     return run
 
 
+def _require_backend(folder: Path, device: str) -> None:
+    """Raise `UnsupportedModelError` if a model of one operator would not run on the device."""
+    import MNN
+    import MNN.expr
+
+    folder.mkdir(parents=True, exist_ok=True)
+    small = folder / "small.mnn"
+    MNN.expr.save([MNN.expr.exp(MNN.expr.placeholder([1, 4], MNN.expr.NCHW))], str(small))
+    net = MNN.Interpreter(str(small))
+    session = net.createSession({"backend": device.upper()})
+    if net.getSessionInfo(session, _USED_BACKEND) != _BACKENDS[device]:
+        raise UnsupportedModelError(f"this build of MNN has no backend for {device} and takes the CPU")
+
+
 def _converted(model: Path, folder: Path) -> Path:
     """The file that MNN's converter makes."""
-    folder.mkdir(parents=True, exist_ok=True)
     made = folder / "model.mnn"
     if made.exists():
         return made
