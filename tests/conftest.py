@@ -26,7 +26,7 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 6
+ELSEWHERE = 9
 
 
 class Golden(Protocol):
