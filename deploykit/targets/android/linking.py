@@ -106,7 +106,7 @@ def _linked(name: str, version: Path) -> list[str]:
     flags = (
         *("-z,defs", "-z,now", "-z,relro", f"-z,max-page-size={_PAGE_BYTES}"),
         *(f"-soname,{name}", f"--version-script={version}", "-Bsymbolic", "--gc-sections", "--as-needed"),
-        "--hash-style=both",
+        "--hash-style=gnu",
     )
     return ["-s", *(f"-Wl,{flag}" for flag in flags)]
 
