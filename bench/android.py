@@ -90,16 +90,15 @@ def main() -> int:
 
 def measure(case: Case, runs: int, folder: Path) -> Row:
     """Build a model for all ABIs, and time its first results."""
-    sizes = {**case.sizes[0], **({"batch": 1} if "batch" in case.dims else {})}
     model, artifact, inputs = (folder / f"{case.name}{end}" for end in (".onnx", "", ".npz"))
     made = case.make()
     model.write_bytes(made.SerializeToString(deterministic=True))
     start = time.perf_counter()
     deploykit.build(model, "android", dims=case.dims, output=artifact, devices=["vulkan", "opencl"])
     seconds = time.perf_counter() - start
-    given: dict[str, Any] = inputs_of(case, read_manifest(artifact), sizes)
+    given: dict[str, Any] = inputs_of(case, read_manifest(artifact), case.single)
     np.savez(inputs, **given)
-    model.write_bytes(fixed(made, sizes).SerializeToString(deterministic=True))
+    model.write_bytes(fixed(made, case.single).SerializeToString(deterministic=True))
     files = folder / f"{case.name}-files"
     libraries, shared, weights = parts(next(artifact.rglob("*.aar")), files)
     times: dict[str, list[float]] = {side: [] for side in SIDES}

@@ -28,6 +28,11 @@ class Case:
     sources: Mapping[str, RandomSource] = field(default_factory=dict)
     tolerance: Tolerance | None = None
 
+    @property
+    def single(self) -> Sizes:
+        """The first sizes, with a batch of 1."""
+        return {**self.sizes[0], **({"batch": 1} if "batch" in self.dims else {})}
+
 
 def _sizes(dims: str, *choices: tuple[int, ...]) -> tuple[Sizes, ...]:
     names = dims.split()

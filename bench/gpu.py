@@ -17,13 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import onnx
@@ -32,24 +30,18 @@ import deploykit
 from bench.apart import apart
 from bench.cases import CASES, named
 from bench.peers import iree, mnn, ncnn
+from bench.ragged.timing import in_turn
 from bench.tables import mean
 from bench.worker import inputs_of
 from deploykit.artifact.devices import names_of
 from deploykit.artifact.manifest import read_manifest
 from deploykit.checks import reference
-from deploykit.checks.benchmark import in_turn
 from deploykit.checks.comparison import compare
 from deploykit.checks.reference import Runner
 from deploykit.cli.console import messages, results, table, text_seconds
 from deploykit.targets.host import class_of
 
 OURS = "deploykit"
-
-LONG = 0.5
-"""From this many seconds on, a run is not repeated only to settle the machine."""
-
-FEWEST = 3
-"""The fewest runs of a side whose runs are long."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +141,9 @@ def main() -> int:
     rows = []
     for case in named(given.filter):
         messages.print(f"{case.name}: build and time")
-        sizes = {**case.sizes[0], **({"batch": 1} if "batch" in case.dims else {})}
-        rows.append(row_of(Place(given.output, case.name, given.device), sizes, peers, given.seconds, given.limit))
+        rows.append(
+            row_of(Place(given.output, case.name, given.device), case.single, peers, given.seconds, given.limit)
+        )
         (given.output / "report.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     return show(rows, peers)
 
@@ -200,26 +193,9 @@ def measure(row: Row, place: Place, peers: Sequence[str], seconds: float) -> Row
             found = run(inputs)
             if not all(compare(key, found[key], wanted[key], tolerance).within for key in wanted):
                 row.wrong.append(side)
-        row.times |= timed({side: partial(run, inputs) for side, run in sides.items()}, seconds)
+        calls = {side: partial(run, inputs) for side, run in sides.items()}
+        row.times |= {side: timing.median for side, timing in in_turn(calls, seconds).items()}
     return row
-
-
-def timed(sides: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The median seconds of sides that run in turn, for about `seconds` in total. Where a run takes long there are
-    fewer of them."""
-    started = time.perf_counter()
-    for side in sides.values():
-        side()
-    if time.perf_counter() - started < LONG * len(sides):
-        return {timing.name: timing.median for timing in in_turn(sides, seconds)}
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    deadline = time.perf_counter() + seconds
-    while time.perf_counter() < deadline or any(len(found) < FEWEST for found in times.values()):
-        for name, side in sides.items():
-            start = time.perf_counter()
-            side()
-            times[name].append(time.perf_counter() - start)
-    return {name: median(found) for name, found in times.items()}
 
 
 def _inputs(place: Place) -> dict[str, np.ndarray]:

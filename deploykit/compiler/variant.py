@@ -56,11 +56,12 @@ def native(cpu: Cpu) -> Variant:
     return Variant(best, vectorize=True, stack_limit=HOST_STACK_LIMIT, cpu=cpu.name)
 
 
-def with_gpu(variant: Variant, kind: GpuClass = USUAL) -> Variant:
+def with_gpu(variant: Variant, kind: GpuClass = USUAL, layout: Device | None = None) -> Variant:
     """The variant whose kernels are for a class of GPUs of native machines; those that cannot be are as in `variant`.
-    Weights have the same layout, except those that are transformed or grouped for instructions of CPUs."""
-    layout = replace(variant.device, transforms=False, dots=NATIVE_GPU.dots)
-    return replace(variant, gpu=replace(NATIVE_GPU, kind=kind), layout=layout)
+    Weights have the layout for `layout`, by default that of `variant`, except those that are transformed or grouped for
+    instructions of CPUs."""
+    own = replace(layout or variant.device, transforms=False, dots=NATIVE_GPU.dots)
+    return replace(variant, gpu=replace(NATIVE_GPU, kind=kind), layout=own)
 
 
 def native_levels(name: str) -> list[Variant]:

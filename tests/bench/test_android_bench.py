@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -11,8 +9,7 @@ import pytest
 
 from bench.android import Size, parts, peers
 from tests.android.conftest import needs_java
-
-ROOT = Path(__file__).parents[2]
+from tests.bench.commands import ran
 
 
 def test_the_parts_of_an_aar(tmp_path: Path) -> None:
@@ -47,8 +44,6 @@ def test_peers_are_those_that_are_installed() -> None:
 @needs_java
 @pytest.mark.slow
 def test_a_run_of_the_whole_command(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.android", "--filter", "mlp", "--runs", "1", "--output", str(tmp_path)]
-    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran("bench.android", "--filter", "mlp", "--runs", "1", "--output", tmp_path)
     assert "mlp" in done.stdout
     assert "arm64-v8a" in done.stdout

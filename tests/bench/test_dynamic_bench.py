@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -23,6 +21,7 @@ from deploykit.compiler.batching.policies import launches
 from deploykit.compiler.batching.tracing import traced
 from deploykit.dynamic.policies import POLICIES
 from deploykit.frontends.python.models import import_model
+from tests.bench.commands import ran
 
 HIDDEN = 8
 TIMES = {OURS: 2e-3, ALONE: 5e-3, TORCH: 3e-2, "DyNet agenda": 4e-3, "DyNet depth": 3e-3}
@@ -147,9 +146,7 @@ def test_the_report_of_techniques(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--ablation"]])
 def test_a_quick_run(options: list[str], tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.dynamic", "--quick", "--peers", "none", "--output", tmp_path, *options]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    ran("bench.dynamic", "--quick", "--peers", "none", "--output", tmp_path, *options)
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert {(row["model"], row["hidden"], row["batch"]) for row in rows} == {("tree", 16, 4)}
     if not options:
@@ -167,9 +164,7 @@ def test_a_quick_run(options: list[str], tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_a_quick_run_in_node(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.dynamic.web", "--quick", "--turns", "1", "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    ran("bench.dynamic.web", "--quick", "--turns", "1", "--output", tmp_path)
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert row["error"] < 1e-4
     assert min(row["wasm"], row["alone"], row["native"]) > 0
@@ -179,7 +174,5 @@ def test_a_quick_run_in_node(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_instances_that_arrive(tmp_path: Path) -> None:
     """A line for each way, whose results were compared."""
-    call = [sys.executable, "-m", "bench.dynamic.arrivals", "--hidden", "8", "--count", "50", "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = ran("bench.dynamic.arrivals", "--hidden", "8", "--count", "50", "--output", tmp_path)
     assert [line.split("|")[1].strip() for line in result.stdout.splitlines()[2:]] == ["full", "waiting", "submit"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
 
 from bench.cases import CASES
-from bench.gpu import FEWEST, OURS, PEERS, Row, fixed, show, timed
-
-ROOT = Path(__file__).parents[2]
+from bench.gpu import OURS, PEERS, Row, fixed, show
+from bench.ragged.timing import FEWEST_TURNS, in_turn
+from tests.bench.commands import ran
 
 
 def test_a_ratio_is_only_of_right_results() -> None:
@@ -43,16 +41,15 @@ def test_peers_without_a_driver_for_a_device_say_so() -> None:
 
 
 def test_long_runs_are_repeated_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.gpu.LONG", 0.0)
+    monkeypatch.setattr("bench.ragged.timing.LONG_SECONDS", 0.0)
+    monkeypatch.setattr("bench.ragged.timing.TURN_SECONDS", 0.0)
     calls: list[str] = []
-    found = timed({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 0)
-    assert calls == ["a", "b"] * (1 + FEWEST)
+    found = in_turn({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 0)
+    assert calls == ["a", "b"] * (1 + FEWEST_TURNS)
     assert found.keys() == {"a", "b"}
 
 
 @pytest.mark.slow
 def test_a_run_of_the_whole_command(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.gpu", "--filter", "mlp", "--seconds", "0.2", "--output", str(tmp_path)]
-    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran("bench.gpu", "--filter", "mlp", "--seconds", "0.2", "--output", tmp_path)
     assert "mlp" in done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -21,6 +19,7 @@ from bench.ragged.report import Report, Row
 from bench.ragged.timing import FEWEST_TURNS, in_turn
 from bench.tables import document, markdown
 from deploykit.checks.benchmark import Timing
+from tests.bench.commands import ran
 
 BATCH = Batch(np.array([2, 3, 1]), {"ids": np.arange(1, 7)})
 
@@ -110,9 +109,7 @@ def test_sides_run_in_turn() -> None:
 
 @pytest.mark.slow
 def test_a_quick_run(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.ragged", "--quick", "--peers", "onnxruntime", "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = ran("bench.ragged", "--quick", "--peers", "onnxruntime", "--output", tmp_path)
     assert "against best ORT" in " ".join(result.stdout.split())
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert (row["model"], row["dataset"], row["batch"], row["wrong"]) == ("cora", "CoLA", 4, [])

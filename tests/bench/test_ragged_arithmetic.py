@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 from bench.ragged.arithmetic import Arithmetic, missing, operations
 from bench.ragged.models import MODELS
+from tests.bench.commands import ran
 
 LISTING = """
 0000000000401000 <kernel>:
@@ -47,9 +46,7 @@ def test_a_layer_executes_its_operations(tmp_path: Path) -> None:
 @pytest.mark.skipif(missing() is not None, reason=missing() or "")
 def test_a_run_with_counts(tmp_path: Path) -> None:
     options = ("--quick", "--model", "minilm", "--count", "--peers", "onnxruntime", "--output", tmp_path)
-    call = [sys.executable, "-m", "bench.ragged", *options]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = ran("bench.ragged", *options)
     assert "of the ideal operations" in " ".join(result.stdout.split())
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert 0.95 < row["counted"] < 1.02

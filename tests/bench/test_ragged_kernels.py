@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from bench.ragged.kernel_report import Report, Row
 from bench.ragged.operators import LONGEST, OPERATORS, masked_attention, operators
 from bench.tables import markdown
 from deploykit.checks.benchmark import Timing
+from tests.bench.commands import ran
 
 
 def timing(seconds: float) -> Timing:
@@ -63,9 +62,7 @@ def test_masked_attention_computes_what_triangular_attention_computes(tmp_path: 
 
 @pytest.mark.slow
 def test_a_quick_run(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "bench.ragged.kernels", "--quick", "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = ran("bench.ragged.kernels", "--quick", "--output", tmp_path)
     words = " ".join(result.stdout.split())
     assert all(f"{name}, 1 thread(s), 1 line(s): geometric means" in words for name in ("vgemm", "trmm", "attention"))
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from bench.browser import find_chromium
 from bench.ragged.web_report import Report, Row
 from bench.tables import document, markdown
+from tests.bench.commands import ran
 
 ROOT = Path(__file__).parents[2]
 ROW = Row("MNLI", 8, "wasm, 1 thr.", 300, 60, 1.6, {"ragged": 10.0, "padded": 40.0, "sorted": 20.0}, 2, 1e-6)
@@ -52,9 +51,7 @@ def test_a_quick_run(tmp_path: Path) -> None:
     if not installed:
         pytest.skip("needs onnxruntime-web, which python -m bench.ragged.web installs")
     shutil.copytree(installed[0].parent, tmp_path / "node_modules")
-    call = [sys.executable, "-m", "bench.ragged.web", "--quick", "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = ran("bench.ragged.web", "--quick", "--output", tmp_path)
     assert "against the best of onnxruntime-web" in " ".join(result.stdout.split())
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert (row["dataset"], row["batch"], row["on"]) == ("CoLA", 2, "wasm, 1 thr.")

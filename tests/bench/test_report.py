@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from bench.peers import PEERS
 from bench.report import Model, Report, Row
 from bench.tables import document, markdown, mean
 from deploykit.checks.benchmark import Timing
+from tests.bench.commands import ran
 
 
 def timing(name: str, seconds: float) -> Timing:
@@ -105,9 +104,7 @@ def test_the_table_has_a_line_for_each_row(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_quick_run(tmp_path: Path) -> None:
     peers = ("--peers", "onnxruntime", "--peers", "openvino")
-    call = [sys.executable, "-m", "bench", "--quick", "--filter", "mlp", *peers, "--output", tmp_path]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = ran("bench", "--quick", "--filter", "mlp", *peers, "--output", tmp_path)
     assert "geometric mean" in result.stdout
     written = json.loads((tmp_path / "report.json").read_text())
     (found,) = written["rows"]

@@ -10,7 +10,7 @@ import tvm_ffi
 
 from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
 from deploykit.compiler.devices.cpu import ARM64
-from deploykit.compiler.devices.gpu import NATIVE_GPU, GpuClass
+from deploykit.compiler.devices.gpu import GpuClass
 from deploykit.compiler.variant import Variant, native, with_gpu
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def variants(abis: Sequence[Abi]) -> list[Variant]:
 def on_gpu(kind: GpuClass) -> Variant:
     """The variant for GPUs of a class. Its program is the same for all ABIs, so its further kernels are for the least
     of their CPUs."""
-    layout = replace(ARM64, transforms=False, dots=NATIVE_GPU.dots)
-    return replace(with_gpu(native(find_cpu(_LEAST)), kind), layout=layout)
+    return with_gpu(native(find_cpu(_LEAST)), kind, layout=ARM64)
 
 
 def by_abi(programs: Sequence[Program], abis: Sequence[Abi]) -> dict[str, list[Program]]:

@@ -72,7 +72,6 @@ uint word_of_floats(float2 values) {
 }
 """,
 }
-
 """The dot products are those of the extensions cl_khr_integer_dot_product and cl_arm_integer_dot_product_int8."""
 
 _UNARY = "acos acosh asin asinh atan atanh ceil cos cosh exp exp2 floor log log2 sign sin sinh sqrt tan tanh trunc"
