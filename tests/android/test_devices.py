@@ -42,6 +42,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_devices_compute_the_same(built: Path, model: onnx.ModelProto, device: str) -> None:
     reference = ReferenceEvaluator(model)
     with deploykit.open(built, device=device) as session:
+        name = device.partition(":")[0]
+        assert f"through {name}" in session.where if name in CODE else "through" not in session.where
         for b, n in ((3, 7), (8, 64), (1, 1)):
             expected = reference.run(None, values(b, n))
             for found, want in zip(session.run(values(b, n)).values(), expected, strict=True):

@@ -161,6 +161,11 @@ class Gpu:
         self._discarded: deque[int] = deque()
 
     @property
+    def name(self) -> str:
+        """The name of the adapter."""
+        return bytes(self._open.adapter.name).decode("utf-8", "replace")
+
+    @property
     def features(self) -> int:
         """The features whose forms are used, as bits."""
         return int(self._open.adapter.features)

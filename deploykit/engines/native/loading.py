@@ -90,7 +90,10 @@ def load_on_gpu(library: Path, folder: Path, manifest: Manifest, device: str, op
     driver, wanted = _driver(manifest, device, options)
     gpu = open_gpu(library, folder, manifest, driver, wanted)
     try:
-        return Functions(manifest, lambda part: OnGpu(library, folder, part, options.threads, gpu), finish=gpu.close)
+        where = f"the library for {platform.machine()}, on {gpu.name} through {driver}"
+        return Functions(
+            manifest, lambda part: OnGpu(library, folder, part, options.threads, gpu), finish=gpu.close, where=where
+        )
     except BaseException:
         gpu.close()
         raise
