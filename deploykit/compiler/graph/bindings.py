@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import tvm_ffi
 from tvm import ir, relax
 
 Rewrite = Callable[[relax.BindingBlock], relax.BindingBlock]
 """Returns a block that replaces the given one, or the same block if nothing changes."""
+
+
+Node = TypeVar("Node")
 
 
 class Graph:
@@ -63,8 +67,26 @@ def rewritten(
     found = False
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
-            blocks = list(map(rewrite(func), func.body.blocks))
-            if any(new is not old for new, old in zip(blocks, func.body.blocks, strict=True)):
+            blocks, changed = _mapped(rewrite(func), func.body.blocks)
+            if changed:
                 found = True
                 builder.update_func(name, with_blocks(func, blocks))
     return relax.transform.Normalize()(builder.get()) if found else mod
+
+
+def each_binding(rewrite: Callable[[relax.Binding], relax.Binding]) -> Rewrite:
+    """A rewrite of blocks that replaces each binding by what `rewrite` returns for it."""
+
+    def block(old: relax.BindingBlock) -> relax.BindingBlock:
+        bindings, changed = _mapped(rewrite, old.bindings)
+        return type(old)(bindings) if changed else old
+
+    return block
+
+
+def _mapped(rewrite: Callable[[Node], Node], nodes: Iterable[Node]) -> tuple[list[Node], bool]:
+    """What `rewrite` returns for each node, and whether any is another node than before. (Each access to a list of
+    nodes makes new Python objects, so these are compared with the ones that were given.)"""
+    old = list(nodes)
+    new = [rewrite(node) for node in old]
+    return new, any(a is not b for a, b in zip(new, old, strict=True))

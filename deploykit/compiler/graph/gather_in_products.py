@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, relax
 
 from deploykit.compiler.decisions import Decision, Note, unheard
-from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, each_binding, operator_of, rewritten
 from deploykit.compiler.graph.merge_kernels import PATTERN, merge_kernels
 from deploykit.compiler.graph.outline import outlined, same_call
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
@@ -35,24 +35,19 @@ def gather_in_products(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     """`mod`, with gathers of matrices merged into the products that read them. Kernels must have their classes."""
     builder = relax.BlockBuilder(mod)
 
-    def rewrite(func: relax.Function) -> _Block:
-        return _Block(mod, builder, Graph(func).values, note)
+    def rewrite(func: relax.Function) -> Rewrite:
+        return each_binding(_Function(mod, builder, Graph(func).values, note).rewritten)
 
     return merge_kernels(rewritten(mod, builder, rewrite))
 
 
-class _Block:
-    """Rewrites the products of a binding block. `values` are those of the function's variables."""
+class _Function:
+    """Rewrites the products of a function. `values` are those of its variables."""
 
     def __init__(
         self, mod: ir.IRModule, builder: relax.BlockBuilder, values: Mapping[relax.Var, relax.Expr], note: Note
     ) -> None:
         self.mod, self.builder, self.values, self.note = mod, builder, values, note
-
-    def __call__(self, block: relax.BindingBlock) -> relax.BindingBlock:
-        bindings = [self.rewritten(binding) for binding in block.bindings]
-        changed = any(new is not old for new, old in zip(bindings, block.bindings, strict=True))
-        return type(block)(bindings) if changed else block
 
     def rewritten(self, binding: relax.Binding) -> relax.Binding:
         if not self.is_product(binding.value):

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
 from deploykit.compiler.decisions import Decision, Note, unheard
-from deploykit.compiler.graph.bindings import operator_of, rewritten
+from deploykit.compiler.graph.bindings import each_binding, operator_of, rewritten
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 
 PRIMITIVE = "Primitive"
@@ -46,12 +46,7 @@ def merge_kernels(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
     kept = ir.IRModule({gvar: func for gvar, func in mod.functions.items() if gvar not in functions}, attrs=mod.attrs)
     builder = relax.BlockBuilder(kept)
     names = {gvar: builder.add_func(kernel.func, gvar.name_hint) for gvar, kernel in merged.items()}
-
-    def rewrite(block: relax.BindingBlock) -> relax.BindingBlock:
-        bindings = [_called(binding, functions, merged, names) for binding in block.bindings]
-        changed = any(new is not old for new, old in zip(bindings, block.bindings, strict=True))
-        return type(block)(bindings) if changed else block
-
+    rewrite = each_binding(lambda binding: _called(binding, functions, merged, names))
     return rewritten(kept, builder, lambda _: rewrite)
 
 
