@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deploykit.artifact.folder import Artifact, check_output
 from deploykit.dynamic.files import is_class, read_samples, read_weights
 from deploykit.errors import UsageError, defects
+from deploykit.frontends.huggingface.folder import CONFIG, is_folder
 from deploykit.parallel import interruptible
 from deploykit.ragged.files import load_operator, operator_path
 from deploykit.ragged.operators import Operator
@@ -45,11 +46,11 @@ def load(
     policy: str | None = None,
     fuse: bool = True,
 ) -> ImportedModel:
-    """Import a model, given as the path of an ONNX file or as an `onnx.ModelProto`, or an operator of
-    `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file. `models.py:Name` is a dynamic
-    model, a class of `deploykit.dynamic`, with `weights` from a .safetensors or .npz file, or random ones. `samples` is
-    a .json file with a list of instances, from which the policy of its batches is learned; `policy` chooses it; without
-    `fuse` the operators of its cells stay apart (see docs/dynamic.md).
+    """Import a model, given as the path of an ONNX file or of a Hugging Face folder, as an `onnx.ModelProto`, or as an
+    operator of `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file. `models.py:Name` is
+    a dynamic model, a class of `deploykit.dynamic`, with `weights` from a .safetensors or .npz file, or random ones.
+    `samples` is a .json file with a list of instances, from which the policy of its batches is learned; `policy`
+    chooses it; without `fuse` the operators of its cells stay apart (see docs/dynamic.md).
 
     `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
     name: an int64 scalar that random numbers depend on.
@@ -88,6 +89,12 @@ def load(
             assert place is not None
             source = load_operator(*place)
         return ragged_model(source)
+    if is_folder(source):
+        from deploykit.frontends.huggingface.importer import load_texts
+
+        if seed_input or ragged or masks:
+            raise UsageError("a Hugging Face folder says itself what is ragged: these options are for ONNX files")
+        return load_texts(Path(source), dims)
     if ragged is None:
         if masks is not None:
             raise UsageError("masks are for a ragged dim, which is not asked for")
@@ -210,10 +217,12 @@ def build(
 
 
 def _file_of(model: object) -> Path | None:
-    """The file of a model that is given by its path."""
+    """The file of a model that is given by its path; the configuration of a folder."""
     place = operator_path(model)
     if place is not None:
         return place[0]
+    if is_folder(model):
+        return Path(str(model)) / CONFIG
     return Path(model) if isinstance(model, str | Path) else None
 
 

@@ -1,0 +1,143 @@
+"""Reads a Hugging Face folder: its configuration and its weights.
+
+Weights are in `model.safetensors`, or in the shards that `model.safetensors.index.json` lists. Nothing is unpickled, so
+folders with only `.bin` or `.pt` files are refused. Links that lead out of the folder are refused, too, unless they
+lead to the blobs of the cache of huggingface_hub, which stores each folder as links.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.safetensors import read_safetensors
+from deploykit.mapped import MappedFile
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+CONVERSION = (
+    "python -c \"from transformers import AutoModel; AutoModel.from_pretrained('{folder}')"
+    ".save_pretrained('{folder}', safe_serialization=True)\""
+)
+
+
+def is_folder(source: object) -> bool:
+    """Whether `source` is the path of a folder with a configuration."""
+    return isinstance(source, str | Path) and (Path(source) / CONFIG).is_file()
+
+
+@dataclass(frozen=True)
+class Config(Mapping[str, Any]):
+    """The entries of a configuration. A family reads those that it needs as attributes."""
+
+    path: Path
+    entries: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self.entries:
+            raise UsageError(f"{self.path} has no '{name}', which a model of type '{self.get('model_type')}' needs")
+        return self.entries[name]
+
+    def part(self, name: str) -> Config:
+        """The configuration of a part, such as `vision_config`."""
+        found = getattr(self, name)
+        if not isinstance(found, dict):
+            raise UsageError(f"'{name}' in {self.path} is no JSON object")
+        return Config(self.path, found)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder: `config` is its configuration, `weights` are its tensors by name, as views of the mapped `files`."""
+
+    path: Path
+    config: Config
+    weights: Mapping[str, np.ndarray] = field(repr=False)
+    files: tuple[MappedFile, ...] = field(repr=False)
+
+    def json(self, name: str) -> Any:
+        """The JSON of a file of the folder; None if there is no such file. Raises `UsageError` if it is damaged."""
+        return read_json(inside(self.path, name)) if (self.path / name).exists() else None
+
+
+def read_folder(path: Path) -> Folder:
+    """Read a folder. Raises `UsageError` if it has no configuration or no weights that can be read."""
+    entries = read_json(inside(path, CONFIG))
+    if not isinstance(entries, dict) or not isinstance(entries.get("model_type"), str):
+        raise UsageError(f"{path / CONFIG} says no 'model_type', so it is not the configuration of a model")
+    files, weights = _weights(path)
+    return Folder(path, Config(path / CONFIG, entries), weights, files)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises `UsageError` if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a file of the folder. Raises `UsageError` for one outside, by its name or by a link."""
+    path = folder / name
+    target, home = path.resolve(), folder.resolve()
+    blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
+    if not target.is_relative_to(home) and not target.is_relative_to(blobs):
+        raise UsageError(f"{path} leads out of the folder, to {target}: copy the file into the folder")
+    return path
+
+
+def _weights(folder: Path) -> tuple[tuple[MappedFile, ...], dict[str, np.ndarray]]:
+    names = _shards(folder)
+    files: list[MappedFile] = []
+    weights: dict[str, np.ndarray] = {}
+    for name, expected in names.items():
+        path = inside(folder, name)
+        if not path.is_file():
+            raise UsageError(f"{folder} lacks {name}, a part of the weights: download the folder again")
+        file, tensors = read_safetensors(path)
+        if missing := expected - tensors.keys():
+            raise UsageError(f"{path} lacks '{min(missing)}', which {INDEX} says is there: download the folder again")
+        files.append(file)
+        weights |= tensors
+    return tuple(files), weights
+
+
+def _shards(folder: Path) -> dict[str, set[str]]:
+    """The files with weights, and the names of the tensors that the index says are in each."""
+    if (folder / INDEX).exists():
+        found = read_json(inside(folder, INDEX))
+        places = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+            raise UsageError(f"{folder / INDEX} has no 'weight_map' from tensors to files")
+        shards: dict[str, set[str]] = {}
+        for tensor, file in places.items():
+            shards.setdefault(file, set()).add(tensor)
+        return shards
+    if (folder / WEIGHTS).exists():
+        return {WEIGHTS: set()}
+    pickles = sorted(found.name for pattern in PICKLES for found in folder.glob(pattern))
+    if pickles:
+        raise UsageError(
+            f"the weights of {folder} are in {pickles[0]}, which can run any code when it is read. Convert them, if "
+            f"you trust it:\n    {CONVERSION.format(folder=folder)}"
+        )
+    raise UsageError(f"{folder} has no weights: neither {WEIGHTS} nor {INDEX}")

@@ -1,0 +1,309 @@
+"""`Tensor` and `Module`, in which families are written as formulas.
+
+A `Tensor` is a value of the graph with Python's operators. A `Module` is a part of a model: its weights are those whose
+names begin with its prefix, as PyTorch names them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tvm import ir, tirx
+
+from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.operators import activations, arithmetic, normalization, reductions
+from deploykit.compiler.operators.attention import attention
+from deploykit.compiler.operators.building.broadcast import elementwise
+from deploykit.compiler.operators.building.context import Context, Site
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.elementwise import like
+from deploykit.compiler.operators.indexing import gather
+from deploykit.compiler.operators.joining import concat
+from deploykit.compiler.operators.layout import transpose
+from deploykit.compiler.operators.matmul import matmul
+from deploykit.compiler.operators.slicing import Piece, take
+from deploykit.errors import UnsupportedModelError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from deploykit.compiler.dims.expressions import IntExpr
+
+Binary = Callable[[ir.Expr, ir.Expr], ir.Expr]
+Unary = Callable[[ir.Expr], ir.Expr]
+
+
+def _silu(x: ir.Expr) -> ir.Expr:
+    return activations.swish(x, 1.0)
+
+
+def _quick_gelu(x: ir.Expr) -> ir.Expr:
+    return activations.swish(x, 1.702)
+
+
+ACTIVATIONS: Mapping[str, Unary] = {
+    "gelu": activations.gelu,
+    "gelu_new": activations.gelu_by_tanh,
+    "gelu_pytorch_tanh": activations.gelu_by_tanh,
+    "gelu_fast": activations.gelu_by_tanh,
+    "quick_gelu": _quick_gelu,
+    "relu": activations.relu,
+    "silu": _silu,
+    "swish": _silu,
+    "tanh": tirx.tanh,
+}
+"""The functions that configurations name (`hidden_act`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value of a graph under construction."""
+
+    ctx: Context
+    value: Value
+
+    @property
+    def shape(self) -> tuple[IntExpr, ...]:
+        return self.value.shape
+
+    @property
+    def rank(self) -> int:
+        return self.value.rank
+
+    def of(self, value: Value) -> Tensor:
+        return Tensor(self.ctx, value)
+
+    def number(self, number: float) -> Tensor:
+        """A scalar of this tensor's dtype."""
+        return self.of(self.ctx.constant(number, self.value.dtype))
+
+    def elementwise(self, name: str, function: Callable[..., ir.Expr], *others: Tensor) -> Tensor:
+        return self.of(elementwise(self.ctx, name, function, self.value, *(other.value for other in others)))
+
+    def __add__(self, other: Tensor | float) -> Tensor:
+        return self._binary("add", operator.add, other)
+
+    def __sub__(self, other: Tensor | float) -> Tensor:
+        return self._binary("sub", operator.sub, other)
+
+    def __mul__(self, other: Tensor | float) -> Tensor:
+        return self._binary("mul", operator.mul, other)
+
+    def __truediv__(self, other: Tensor | float) -> Tensor:
+        return self._binary("div", arithmetic.divide, other)
+
+    def maximum(self, other: Tensor | float) -> Tensor:
+        return self._binary("max", arithmetic.greater_of, other)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self.of(matmul(self.ctx, self.value, other.value))
+
+    def _binary(self, name: str, function: Binary, other: Tensor | float) -> Tensor:
+        return self.elementwise(name, function, other if isinstance(other, Tensor) else self.number(other))
+
+    def activation(self, name: str) -> Tensor:
+        """The function of that name in configurations. Raises `UnsupportedModelError` if it is unknown."""
+        if name not in ACTIVATIONS:
+            raise UnsupportedModelError(f"the activation '{name}' is unknown; there are {', '.join(ACTIVATIONS)}")
+        return self.elementwise(name, ACTIVATIONS[name])
+
+    def cast(self, dtype: str) -> Tensor:
+        return self.of(self.ctx.cast(self.value, dtype))
+
+    def reshape(self, *shape: IntExpr) -> Tensor:
+        return self.of(self.ctx.reshape(self.value, shape))
+
+    def transpose(self, *order: int) -> Tensor:
+        return self.of(transpose(self.ctx, self.value, order))
+
+    def slice(self, axis: int, start: IntExpr, size: IntExpr) -> Tensor:
+        """`size` elements along an axis, from `start` on."""
+        pieces = [Piece(start, size) if i == axis else Piece(0, n) for i, n in enumerate(self.shape)]
+        return self.of(take(self.ctx, self.value, pieces))
+
+    def at(self, axis: int, index: IntExpr) -> Tensor:
+        """The elements at `index` of an axis, without this axis."""
+        rest = [n for i, n in enumerate(self.shape) if i != axis]
+        return self.slice(axis, index, 1).reshape(*rest)
+
+    def sum(self, *axes: int, keepdims: bool = False) -> Tensor:
+        return self.of(reductions.reduce(self.ctx, self.value, reductions.REDUCE_SUM, axes, keepdims=keepdims))
+
+    def mean(self, *axes: int, keepdims: bool = False) -> Tensor:
+        return self.of(reductions.reduce(self.ctx, self.value, reductions.REDUCE_MEAN, axes, keepdims=keepdims))
+
+    def greatest(self, *axes: int) -> Tensor:
+        """The greatest element along the axes."""
+        return self.of(reductions.reduce(self.ctx, self.value, reductions.REDUCE_MAX, axes, keepdims=False))
+
+    def joined(self, *others: Tensor, axis: int) -> Tensor:
+        return self.of(concat(self.ctx, [self.value, *(other.value for other in others)], axis))
+
+    def unit_length(self, epsilon: float = 1e-12) -> Tensor:
+        """Divided by its Euclidean length along the last axis, which counts as at least `epsilon`."""
+        squares = reductions.reduce(self.ctx, self.value, reductions.REDUCE_SUM_SQUARE, [self.rank - 1])
+        return self / self.of(squares).root().maximum(epsilon)
+
+    def root(self) -> Tensor:
+        return self.elementwise("sqrt", tirx.sqrt)
+
+    def where_true(self, x: Tensor, other: float) -> Tensor:
+        """`x` where this tensor is not 0, else `other`."""
+        return x.elementwise("where", lambda v, m: tirx.Select(m != like(m, 0), v, like(v, other)), self)
+
+    def attend(
+        self,
+        keys: Tensor,
+        values: Tensor,
+        heads: int | tuple[int, int],
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        scale: float | None = None,
+        window: int = -1,
+        softcap: float = 0.0,
+    ) -> Tensor:
+        """Attention of queries (batch, length, width) to keys and values, with so many heads, or with a number of heads
+        for the queries and one for the keys. A boolean `mask` is true at keys that count; it broadcasts to (batch,
+        heads, queries, keys). A `window` says how many keys in front of its own a query sees."""
+        pair = (heads, heads) if isinstance(heads, int) else heads
+        y, *_ = attention(
+            self.ctx,
+            self.value,
+            keys.value,
+            values.value,
+            mask=None if mask is None else mask.value,
+            heads=pair,
+            scale=scale,
+            causal=causal,
+            left=window,
+            softcap=softcap,
+        )
+        return self.of(y)
+
+
+@dataclass
+class Weights:
+    """The weights of a model. `used` are the names of those that a family has taken."""
+
+    path: Path
+    arrays: Mapping[str, np.ndarray]
+    used: set[str] = field(default_factory=set)
+    _values: dict[str, Value] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+    def take(self, ctx: Context, name: str) -> Value:
+        """A weight as a constant. Raises `UsageError` if there is none of that name."""
+        if name not in self.arrays:
+            raise UsageError(f"{self.path} has no weights '{name}': they do not belong to this configuration")
+        self.used.add(name)
+        if name not in self._values:
+            array = self.arrays[name]
+            self._values[name] = ctx.constant(array if array.dtype != np.float16 else array.astype(np.float32))
+        return self._values[name]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A part of a model, with the weights whose names begin with `prefix`."""
+
+    ctx: Context
+    weights: Weights
+    prefix: str = ""
+
+    def __getitem__(self, name: str) -> Module:
+        """The part of that name."""
+        return Module(self.ctx, self.weights, f"{self.prefix}{name}.")
+
+    def layers(self, name: str, count: int) -> Iterator[Module]:
+        """The parts `name.0`, `name.1`, and so on."""
+        return (self[f"{name}.{index}"] for index in range(count))
+
+    def under(self, *names: str) -> Module:
+        """The first part that has weights, else this one: a model with a head holds its base as a part."""
+        held = (n for n in names if any(w.startswith(f"{self.prefix}{n}.") for w in self.weights.arrays))
+        name = next(held, None)
+        return self if name is None else self[name]
+
+    def has(self, name: str) -> bool:
+        return f"{self.prefix}{name}" in self.weights
+
+    def weight(self, name: str, *shape: int) -> Tensor:
+        """The weights of that name. Raises `UsageError` unless they have this shape, if one is given."""
+        found = self.weights.take(self.ctx, f"{self.prefix}{name}")
+        if shape and found.shape != shape:
+            raise UsageError(
+                f"'{self.prefix}{name}' in {self.weights.path} has the shape {list(found.shape)}, but the "
+                f"configuration needs {list(shape)}"
+            )
+        return Tensor(self.ctx, found)
+
+    def named(self, name: str) -> None:
+        """Give the operators that follow the name of a part."""
+        self.ctx.site = Site(name, f"{self.prefix}{name}")
+
+    def linear(self, name: str, x: Tensor, width: int | None = None) -> Tensor:
+        """`x @ W.T + b` with (outputs, inputs) weights; without a bias if there is none. Raises `UsageError` if their
+        shape does not fit `x` and the `width` of the result."""
+        weight = self.weight(f"{name}.weight")
+        rows, columns = weight.shape if weight.rank == 2 else (None, None)
+        if columns != x.shape[-1] or width not in (None, rows):
+            wanted = [rows if width is None else width, to_text(x.shape[-1])]
+            raise UsageError(
+                f"'{self.prefix}{name}.weight' in {self.weights.path} has the shape {list(weight.shape)}, but the "
+                f"configuration needs [{', '.join(map(str, wanted))}]"
+            )
+        self.named(name)
+        y = x @ weight.transpose(1, 0)
+        return y + self.weight(f"{name}.bias") if self.has(f"{name}.bias") else y
+
+    def layer_norm(self, name: str, x: Tensor, epsilon: float) -> Tensor:
+        scale = self.weight(f"{name}.weight")
+        shift = self.weight(f"{name}.bias") if self.has(f"{name}.bias") else None
+        self.named(name)
+        return x.of(
+            normalization.layer_normalization(
+                self.ctx,
+                x.value,
+                scale.value,
+                None if shift is None else shift.value,
+                axes=[x.rank - 1],
+                epsilon=epsilon,
+                statistics_dtype="float32",
+            )[0]
+        )
+
+    def rms_norm(self, name: str, x: Tensor, epsilon: float, offset: float = 0.0) -> Tensor:
+        """Root mean square normalisation; `offset` is added to the scale."""
+        scale = self.weight(f"{name}.weight")
+        scale = scale + offset if offset else scale
+        self.named(name)
+        normed = normalization.rms_normalization(self.ctx, x.value, scale.value, axes=[x.rank - 1], epsilon=epsilon)
+        return x.of(normed)
+
+    def embedding(self, name: str, ids: Tensor) -> Tensor:
+        """The rows of a table at `ids`. A run with an id outside of the table is refused."""
+        table = self.weight(f"{name}.weight")
+        self.named(name)
+        return table.of(gather(self.ctx, table.value, ids.value, 0))
+
+    def tensor(self, array: object, dtype: str | None = None) -> Tensor:
+        """A constant."""
+        return Tensor(self.ctx, self.ctx.constant(array, dtype))
+
+
+def as_mask(mask: Tensor) -> Tensor:
+    """A mask of tokens (batch, length), 1 where a token counts, as a boolean mask of keys (batch, 1, 1, length)."""
+    batch, length = mask.shape
+    valid = elementwise(mask.ctx, "mask", lambda x: x != like(x, 0), mask.value, dtype="bool")
+    return mask.of(valid).reshape(batch, 1, 1, length)
+
+
+def concatenated(parts: Sequence[Tensor], axis: int) -> Tensor:
+    return parts[0].joined(*parts[1:], axis=axis)

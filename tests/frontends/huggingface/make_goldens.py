@@ -1,0 +1,63 @@
+"""Computes the goldens with transformers: `python -m tests.frontends.huggingface.make_goldens [CASE...]`.
+
+It needs `pip install torch transformers`. A golden has the configuration, the shapes of the weights, the inputs and the
+results of transformers in eager mode, with weights from seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from safetensors import safe_open
+
+from tests.frontends.huggingface.cases import CASES, SIZES, Case
+from tests.frontends.huggingface.seeds import GOLDENS, write_folder
+
+
+def make(name: str, case: Case) -> None:
+    torch.manual_seed(0)
+    kind = getattr(transformers, case.architecture)
+    config = kind.config_class(**case.settings, attn_implementation="eager")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        kind(config).save_pretrained(folder)
+        entries = json.loads((folder / "config.json").read_text())
+        with safe_open(folder / "model.safetensors", "np") as file:
+            shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - not a mapping
+        write_folder(folder, entries, shapes)
+        model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    arrays: dict[str, np.ndarray] = {}
+    for index, (batch, length) in enumerate(SIZES):
+        inputs = text(case, batch, length, model)
+        with torch.no_grad():
+            results = model(**{key: torch.from_numpy(value) for key, value in inputs.items()})
+        arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
+        arrays |= {f"{index}/out/{key}": results[key].numpy() for key in case.outputs}
+    GOLDENS.mkdir(exist_ok=True)
+    (GOLDENS / f"{name}.json").write_text(json.dumps({"config": entries, "shapes": shapes}, sort_keys=True) + "\n")
+    np.savez_compressed(GOLDENS / f"{name}.npz", **arrays)
+    print(f"{name}: {sum(value.nbytes for value in arrays.values())} bytes of inputs and results")
+
+
+def text(case: Case, batch: int, length: int, model: torch.nn.Module) -> dict[str, np.ndarray]:
+    """A padded batch. No token is the padding token, so that families which look for it agree with the mask."""
+    random = np.random.default_rng(length)
+    padding = getattr(model.config, "pad_token_id", None) or 0
+    ids = random.integers(2 + padding, case.settings.get("vocab_size", 50), (batch, length))
+    lengths = np.array([length, *random.integers(1, length + 1, batch - 1)])
+    mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
+    inputs = {"input_ids": np.where(mask, ids, padding), "attention_mask": mask}
+    if getattr(model.config, "type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = (np.arange(length) >= lengths[:, None] // 2).astype(np.int64) * mask
+    return inputs
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        make(name, CASES[name])
