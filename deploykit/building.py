@@ -16,6 +16,7 @@ from deploykit.artifact.folder import Artifact, check_output
 from deploykit.dynamic.files import is_class, read_samples, read_weights
 from deploykit.errors import UsageError, defects
 from deploykit.frontends.huggingface.folder import CONFIG, is_folder
+from deploykit.frontends.huggingface.hub import downloaded, is_on_hub
 from deploykit.parallel import interruptible
 from deploykit.ragged.files import load_operator, operator_path
 from deploykit.ragged.operators import Operator
@@ -89,6 +90,8 @@ def load(
             assert place is not None
             source = load_operator(*place)
         return ragged_model(source)
+    if is_on_hub(source):
+        source = downloaded(str(source))
     if is_folder(source):
         from deploykit.frontends.huggingface.importer import load_texts
 
@@ -221,6 +224,8 @@ def _file_of(model: object) -> Path | None:
     place = operator_path(model)
     if place is not None:
         return place[0]
+    if is_on_hub(model):
+        return None
     if is_folder(model):
         return Path(str(model)) / CONFIG
     return Path(model) if isinstance(model, str | Path) else None

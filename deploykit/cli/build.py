@@ -42,10 +42,11 @@ class Stage(StrEnum):
 @verb
 def build(
     model: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="MODEL",
-            help="An ONNX file; models.py:NAME, a dynamic model (class of deploykit.dynamic) in a Python file; or "
+            help="An ONNX file; a Hugging Face folder, or one on the Hub, hf://org/name, which is downloaded; "
+            "models.py:NAME, a dynamic model (class of deploykit.dynamic) in a Python file; or "
             "ops.py:NAME, an operator of deploykit.ragged.",
             show_default=False,
         ),
