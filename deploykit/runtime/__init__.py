@@ -10,6 +10,7 @@
   dynamic models, and the batches of their cells.
 * `batching/stream.{h,c}`: instances that join while others run; `batching/instances.{h,c}`, `batching/records.c`,
   `batching/builder.h`: what they and their results consist of.
+* `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -55,6 +56,7 @@ DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
 INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
+TEXT = tuple(sorted((_ROOT / "text").glob("*.[ch]")))
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"

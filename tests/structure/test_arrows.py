@@ -31,6 +31,7 @@ LAYERS = (
     ("compiler.codegen",),
     ("compiler.variant", "compiler.observer"),
     ("engines",),
+    ("text",),
     ("targets",),
     ("pipeline", "instances"),
     ("submissions", "device_array"),

@@ -1,0 +1,47 @@
+"""The layout of `tokenizer.bin`: a header, then tables, each at a multiple of 8 bytes; all numbers are little-endian.
+
+The header has 4 words (magic, version, bytes in all, number of tables), then the offset and the number of elements of
+each table. `runtime/text/tables.h` says what the tables hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = 0x58544B44
+VERSION = 1
+
+TABLES = (
+    *("config", "steps", "pages", "classes", "properties", "actions", "lookup", "pool", "combining", "compositions"),
+    *("columns", "states", "trie", "added", "bytes", "merges", "scores", "spaces", "template", "spelled", "texts"),
+    *("flags", "first", "spare"),
+)
+
+CONFIG = (
+    *("model", "unknown", "continuing", "most_chars", "step_count", "edge_probes", "merge_probes", "class_count"),
+    *("runes_per_byte", "symbols_per_rune", "template_single", "template_pair", "limit", "options", "suffix"),
+)
+
+_OTHER_TYPES: dict[str, np.dtype[np.generic]] = {
+    **dict.fromkeys(("pages", "states"), np.dtype("<u2")),
+    **dict.fromkeys(("classes", "combining", "columns", "spaces", "texts", "flags"), np.dtype("u1")),
+    "scores": np.dtype("<f8"),
+}
+
+
+def write_blob(config: Mapping[str, int], tables: Mapping[str, NDArray[np.generic]]) -> bytes:
+    """The file. Tables that are absent are empty."""
+    assert set(config) == set(CONFIG)
+    assert set(tables) < set(TABLES)
+    data: dict[str, NDArray[np.generic]] = {**tables, "config": np.array([config[name] for name in CONFIG], np.uint32)}
+    offset = 16 + 8 * len(TABLES)
+    head, parts = [], []
+    for name in TABLES:
+        array = np.asarray(data.get(name, np.zeros(0))).astype(_OTHER_TYPES.get(name, np.dtype("<u4"))).ravel()
+        head += [offset, len(array)]
+        parts.append(array.tobytes() + bytes(-array.nbytes % 8))
+        offset += len(parts[-1])
+    return np.array([MAGIC, VERSION, offset, len(TABLES), *head], "<u4").tobytes() + b"".join(parts)

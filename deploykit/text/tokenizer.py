@@ -1,0 +1,174 @@
+"""The runtime's tokenizer through ctypes: its sources are compiled for this machine, once per process."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deploykit import runtime
+from deploykit.engines.native.library import load
+from deploykit.errors import ArtifactError, UsageError
+from deploykit.toolchain import find_c_compiler
+
+_OK, _ARENA, _CAPACITY, _WEIGHTS = 0, 4, 5, 6
+_TABLES = 24
+CUTS = ("longest_first", "only_first", "only_second")
+
+
+class _Text(ctypes.Structure):
+    """`dk_text`."""
+
+    _fields_ = (
+        ("table", ctypes.c_void_p * _TABLES),
+        ("count", ctypes.c_uint32 * _TABLES),
+        ("need", ctypes.c_size_t),
+        ("error", ctypes.c_char * 256),
+    )
+
+
+class _Input(ctypes.Structure):
+    """`dk_text_input`."""
+
+    _fields_ = (
+        ("first", ctypes.c_char_p),
+        ("first_bytes", ctypes.c_size_t),
+        ("second", ctypes.c_char_p),
+        ("second_bytes", ctypes.c_size_t),
+        ("most", ctypes.c_int32),
+        ("cut", ctypes.c_int),
+        ("cut_left", ctypes.c_bool),
+        ("bare", ctypes.c_bool),
+    )
+
+
+class _Tokens(ctypes.Structure):
+    """`dk_text_tokens`."""
+
+    _fields_ = (
+        ("capacity", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("ids", "types", "bytes", "chars", "texts", "special")),
+    )
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The tokens of a text or of a pair; each array has a row for each token."""
+
+    ids: NDArray[np.int32]
+    type_ids: NDArray[np.int32]
+    """The segments of tokens, as BERT's models want them."""
+    offsets: NDArray[np.int32]
+    """Where each token begins and ends in its text, in characters."""
+    byte_offsets: NDArray[np.int32]
+    texts: NDArray[np.int8]
+    """0 or 1: the text that a token is from; -1: it was added."""
+    special_mask: NDArray[np.uint8]
+    """1: the token was added."""
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """Raises `ToolchainError` if there is no C compiler."""
+    compiler = find_c_compiler()
+    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+        objects = []
+        for source in runtime.TEXT:
+            if source.suffix == ".c":
+                objects.append(Path(folder) / f"{source.stem}.o")
+                compiler.compile(source, objects[-1], "-O2", "-fPIC", f"-I{runtime.INCLUDE}")
+        library = Path(folder) / "text.so"
+        compiler.link_shared(objects, library)
+        loaded = load(library)
+    loaded.dk_text_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    loaded.dk_text_workspace.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.dk_text_workspace.restype = ctypes.c_size_t
+    loaded.dk_text_limit.argtypes = (ctypes.c_void_p,)
+    loaded.dk_text_encode.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_size_t, ctypes.c_void_p)
+    return loaded
+
+
+class Tokenizer:
+    """A tokenizer over packed tables, for one thread at a time.
+
+    Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler."""
+
+    def __init__(self, tables: bytes) -> None:
+        self._library = _library()
+        self._tables = np.frombuffer(tables, np.uint8)
+        if self._tables.ctypes.data % 8:
+            self._tables = np.concatenate([np.zeros(8, np.uint8), self._tables])[8:]
+        self._text = _Text()
+        self._workspace = np.zeros(1 << 12, np.uint64)
+        self._arrays: dict[str, np.ndarray] = {}
+        self._tokens = _Tokens()
+        status = self._library.dk_text_open(ctypes.byref(self._text), self._tables.ctypes.data, self._tables.nbytes)
+        if status != _OK:
+            raise ArtifactError(self._text.error.decode())
+        self._make_room(256)
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that the model was made for; 0 if that is not known."""
+        return int(self._library.dk_text_limit(ctypes.byref(self._text)))
+
+    def encode(
+        self,
+        text: str | bytes,
+        pair: str | bytes | None = None,
+        *,
+        most: int = 0,
+        cut: str = "longest_first",
+        cut_left: bool = False,
+        bare: bool = False,
+    ) -> Encoding:
+        """Tokens of a text or of a pair. If there are more than `most` (0: no limit), texts are cut, by default the
+        longest first; `bare` leaves special tokens out. Raises `UsageError` if they cannot be cut so."""
+        first, second = _bytes(text), None if pair is None else _bytes(pair)
+        given = _Input(
+            first, len(first), second, len(second or b""), most, CUTS.index(cut), cut_left=cut_left, bare=bare
+        )
+        self._provide(len(first) + len(second or b""))
+        while True:
+            status = self._library.dk_text_encode(
+                ctypes.byref(self._text),
+                ctypes.byref(given),
+                self._workspace.ctypes.data,
+                self._workspace.nbytes,
+                ctypes.byref(self._tokens),
+            )
+            if status != _CAPACITY:
+                break
+            self._make_room(self._tokens.count)
+        if status != _OK:
+            raise UsageError(self._text.error.decode())
+        count = self._tokens.count
+        arrays = {name: array[:count].copy() for name, array in self._arrays.items()}
+        return Encoding(
+            arrays["ids"], arrays["types"], arrays["chars"], arrays["bytes"], arrays["texts"], arrays["special"]
+        )
+
+    def _provide(self, text_bytes: int) -> None:
+        needed = self._library.dk_text_workspace(ctypes.byref(self._text), text_bytes)
+        if needed > self._workspace.nbytes:
+            self._workspace = np.zeros(needed // 8 + 1, np.uint64)
+
+    def _make_room(self, capacity: int) -> None:
+        """Arrays for so many tokens."""
+        for name, columns, dtype in (
+            *(("ids", (), np.int32), ("types", (), np.int32), ("bytes", (2,), np.int32), ("chars", (2,), np.int32)),
+            *(("texts", (), np.int8), ("special", (), np.uint8)),
+        ):
+            self._arrays[name] = np.zeros((capacity, *columns), dtype)
+            setattr(self._tokens, name, self._arrays[name].ctypes.data)
+        self._tokens.capacity = capacity
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
