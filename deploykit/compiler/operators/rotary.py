@@ -15,7 +15,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.indices import checked
-from deploykit.compiler.operators.building.integers import clamp, equal, expr, floor_div, floor_mod, minimum
+from deploykit.compiler.operators.building.integers import clamp, equal, expr, floor_div, floor_mod, is_plain, minimum
 from deploykit.compiler.operators.building.sizes import require_rank
 from deploykit.compiler.operators.building.value import Value
 
@@ -34,9 +34,9 @@ def rotary_embedding(
     """`x` (batch, heads, length, size), or (batch, length, heads * size) with the number of `heads`, rotated by the
     angles of its positions.
 
-    `cosines` and `sines` are (positions, turned / 2) with `positions` (batch, length), else (batch, length, turned /
-    2). The first `turned` channels of a head are rotated, by default all. Raises `Unsupported` for an input of another
-    rank."""
+    `cosines` and `sines` are (positions, turned / 2) with `positions` (batch, length), else (batch or 1, length,
+    turned / 2). The first `turned` channels of a head are rotated, by default all. Raises `Unsupported` for an input of
+    another rank."""
     require_rank(ctx, x, 3, 4)
     for cache in (cosines, sines):
         require_rank(ctx, cache, 3 if positions is None else 2)
@@ -54,7 +54,8 @@ def rotary_embedding(
     def build(t: te.Tensor, cosine: te.Tensor, sine: te.Tensor, *where: te.Tensor) -> te.Tensor:
         def angle(cache: te.Tensor, value: Value, batch: ir.Expr, place: ir.Expr, pair: ir.Expr) -> ir.Expr:
             if not where:
-                return load(cache, value.dtype, (batch, place, pair))
+                shared = is_plain(value.shape[0]) and value.shape[0] == 1
+                return load(cache, value.dtype, (expr(0) if shared else batch, place, pair))
             position = tirx.Cast("int64", where[0](batch, place))
             return load(cache, value.dtype, (expr(clamp(position, 0, value.shape[0] - 1)), pair))
 

@@ -35,12 +35,15 @@ def is_folder(source: object) -> bool:
 
 @dataclass(frozen=True)
 class Config(Mapping[str, Any]):
-    """The entries of a configuration. A family reads those that it needs as attributes."""
+    """The entries of a configuration. A family reads those that it needs as attributes. `read` are the names of those
+    that were asked for."""
 
     path: Path
     entries: Mapping[str, Any]
+    read: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
         return self.entries[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -54,7 +57,12 @@ class Config(Mapping[str, Any]):
             raise AttributeError(name)
         if name not in self.entries:
             raise UsageError(f"{self.path} has no '{name}', which a model of type '{self.get('model_type')}' needs")
-        return self.entries[name]
+        return self[name]
+
+    def completed(self, defaults: Mapping[str, Any], aliases: Mapping[str, str]) -> Config:
+        """The configuration with these values for entries that it lacks. `aliases` are names of entries and the usual
+        names that take their place."""
+        return Config(self.path, {**defaults, **{aliases.get(name, name): x for name, x in self.entries.items()}})
 
     def part(self, name: str) -> Config:
         """The configuration of a part, such as `vision_config`."""

@@ -16,8 +16,9 @@ from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
-from deploykit.frontends.huggingface.registry import Family, Text, find_family
+from deploykit.frontends.huggingface.registry import Family, Head, Text, find_family
 from deploykit.frontends.huggingface.sentences import MODULES, pooled_by
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 
@@ -50,23 +51,27 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
     that no family covers."""
     folder = read_folder(Path(path))
     family = find_family(folder.config)
+    folder = replace(folder, config=folder.config.completed(family.defaults, family.aliases))
+    check_fixed(family, folder.config)
     bounds = checked_bounds(dims or {})
     if unknown := bounds.keys() - {BATCH, SEQ}:
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {BATCH}, {SEQ}")
     builder = ModelBuilder(Path(path).resolve().name)
-    shape = [
-        _dim(builder, BATCH, bounds, None),
-        _dim(builder, SEQ, bounds, family.positions(folder.config)),
-    ]
+    limit = family.positions(folder.config)
+    shape = [_dim(builder, BATCH, bounds, None), _dim(builder, SEQ, bounds, limit)]
+    asked = bounds.get(SEQ, (1, limit))
+    longest = limit if isinstance(asked, tuple) and asked[1] is None else asked if isinstance(asked, int) else asked[1]
     weights = Weights(folder.path, folder.weights)
-    names = [IDS, MASK, TYPES] if family.types else [IDS, MASK]
+    names = [IDS, MASK, TYPES] if family.types(folder.config) else [IDS, MASK]
 
     def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
-        text = Text(*(Tensor(ctx, given[name]) for name in names))
+        ids, mask, *types = (Tensor(ctx, given[name]) for name in names)
+        text = Text(ids, mask, types[0] if types else None, longest)
         found = _outputs(folder, family, Module(ctx, weights), text)
         return {name: tensor.value for name, tensor in found.items()}, {}
 
     builder.function("main", [Port(name, "int64", tuple(shape)) for name in names], body)
+    check_read(family, folder, weights)
     return replace(builder.model(), files=folder.files)
 
 
@@ -74,14 +79,19 @@ def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str,
     x = family.encode(m.under(family.base), folder.config, text)
     if (folder.path / MODULES).exists():
         return {EMBEDDING: pooled_by(folder, x, text.mask)}
-    names = folder.config.get("architectures") or ["Model"]
-    found = next((head for ending, head in family.heads.items() if str(names[0]).endswith(ending)), None)
-    if found is None:
+    return dict(_head(folder, family)(m, folder.config, x, text))
+
+
+def _head(folder: Folder, family: Family) -> Head:
+    """The head of the architecture that the configuration names."""
+    names = folder.config.get("architectures") or [f"{family.prefix}Model"]
+    heads = {f"{family.prefix}{ending}": head for ending, head in family.heads.items()}
+    if names[0] not in heads:
         raise UnsupportedModelError(
-            f"{folder.config.path} names the architecture {names[0]}, whose head is unknown for models of type "
-            f"'{family.name}'; there are the endings {', '.join(family.heads)}"
+            f"{folder.config.path} names the architecture {names[0]}, which is unknown for models of type "
+            f"'{family.name}'; there are {', '.join(heads)}"
         )
-    return dict(found(m, folder.config, x))
+    return heads[names[0]]
 
 
 def _dim(builder: ModelBuilder, name: str, bounds: DimBounds, limit: int | None) -> object:

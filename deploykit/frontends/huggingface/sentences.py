@@ -51,7 +51,8 @@ def _sum_and_count(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     return (x * weights).sum(1), weights.sum(1).maximum(1e-9)
 
 
-def _mean(x: Tensor, mask: Tensor) -> Tensor:
+def mean(x: Tensor, mask: Tensor) -> Tensor:
+    """The mean state (batch, width) of the tokens that count."""
     total, count = _sum_and_count(x, mask)
     return total / count
 
@@ -68,7 +69,7 @@ def _greatest(x: Tensor, mask: Tensor) -> Tensor:
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cls_token": _first,
     "max_tokens": _greatest,
-    "mean_tokens": _mean,
+    "mean_tokens": mean,
     "mean_sqrt_len_tokens": _mean_by_root,
 }
 """Ways of pooling, in the order in which several are joined."""
@@ -79,7 +80,7 @@ def _pooled(settings: Mapping[str, Any], x: Tensor, mask: Tensor) -> Tensor:
     modes = [name.removeprefix(start) for name, on in settings.items() if name.startswith(start) and on]
     if unknown := [mode for mode in modes if mode not in POOLINGS]:
         raise UnsupportedModelError(f"the pooling '{unknown[0]}' is unknown; there are {', '.join(POOLINGS)}")
-    chosen = [pool for mode, pool in POOLINGS.items() if mode in modes] or [_mean]
+    chosen = [pool for mode, pool in POOLINGS.items() if mode in modes] or [mean]
     return concatenated([pool(x, mask) for pool in chosen], axis=1)
 
 

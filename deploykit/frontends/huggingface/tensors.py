@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 from tvm import ir, tirx
 
@@ -20,11 +21,13 @@ from deploykit.compiler.operators.attention import attention
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.cumulative import cumulative_sum
 from deploykit.compiler.operators.elementwise import like
 from deploykit.compiler.operators.indexing import gather
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
+from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.errors import UnsupportedModelError, UsageError
 
@@ -125,6 +128,11 @@ class Tensor:
         pieces = [Piece(start, size) if i == axis else Piece(0, n) for i, n in enumerate(self.shape)]
         return self.of(take(self.ctx, self.value, pieces))
 
+    def split(self, axis: int, *sizes: int) -> list[Tensor]:
+        """Parts of these sizes along an axis, one after the other."""
+        ends = np.cumsum(sizes)
+        return [self.slice(axis, int(end) - size, size) for size, end in zip(sizes, ends, strict=True)]
+
     def at(self, axis: int, index: IntExpr) -> Tensor:
         """The elements at `index` of an axis, without this axis."""
         rest = [n for i, n in enumerate(self.shape) if i != axis]
@@ -151,9 +159,29 @@ class Tensor:
     def root(self) -> Tensor:
         return self.elementwise("sqrt", tirx.sqrt)
 
+    def counted(self, skipped: int) -> Tensor:
+        """For ids (batch, length): how many up to this one are not `skipped`, plus `skipped`; just that for itself."""
+        ones = self.elementwise("counted", lambda x: tirx.Cast("int64", x != like(x, skipped)))
+        return self.of(cumulative_sum(self.ctx, ones.value, self.ctx.constant(1, "int64"))) * ones + skipped
+
     def where_true(self, x: Tensor, other: float) -> Tensor:
         """`x` where this tensor is not 0, else `other`."""
         return x.elementwise("where", lambda v, m: tirx.Select(m != like(m, 0), v, like(v, other)), self)
+
+    def turned(self, cosines: Tensor, sines: Tensor, heads: int, *, interleaved: bool = False) -> Tensor:
+        """The channels of (batch, length, heads * size) turned by the angles of their positions. `cosines` and `sines`
+        are (1, length, pairs); of each head, the first two channels for each pair are turned."""
+        return self.of(
+            rotary_embedding(
+                self.ctx,
+                self.value,
+                cosines.value,
+                sines.value,
+                interleaved=interleaved,
+                turned=2 * int(cosines.shape[2]),
+                heads=heads,
+            )
+        )
 
     def attend(
         self,
@@ -164,12 +192,13 @@ class Tensor:
         *,
         causal: bool = False,
         scale: float | None = None,
-        window: int = -1,
+        window: tuple[int, int] = (-1, -1),
         softcap: float = 0.0,
     ) -> Tensor:
         """Attention of queries (batch, length, width) to keys and values, with so many heads, or with a number of heads
-        for the queries and one for the keys. A boolean `mask` is true at keys that count; it broadcasts to (batch,
-        heads, queries, keys). A `window` says how many keys in front of its own a query sees."""
+        for the queries and one for the keys. A boolean `mask` is true at keys that count, others are added to the
+        scores; it broadcasts to (batch, heads, queries, keys). A `window` says how many keys in front of its own and
+        behind it a query sees, with -1 for all."""
         pair = (heads, heads) if isinstance(heads, int) else heads
         y, *_ = attention(
             self.ctx,
@@ -180,10 +209,15 @@ class Tensor:
             heads=pair,
             scale=scale,
             causal=causal,
-            left=window,
+            left=window[0],
+            right=window[1],
             softcap=softcap,
         )
         return self.of(y)
+
+
+SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+"""Dtypes of weights that are computed with as float32."""
 
 
 @dataclass
@@ -205,7 +239,7 @@ class Weights:
         self.used.add(name)
         if name not in self._values:
             array = self.arrays[name]
-            self._values[name] = ctx.constant(array if array.dtype != np.float16 else array.astype(np.float32))
+            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in SHORT else array)
         return self._values[name]
 
 
@@ -234,6 +268,12 @@ class Module:
     def has(self, name: str) -> bool:
         return f"{self.prefix}{name}" in self.weights
 
+    def array(self, name: str, *shape: int) -> np.ndarray:
+        """The weights of that name as an array, for what is computed here. See `weight`."""
+        found = self.weight(name, *shape).value.array
+        assert found is not None
+        return found
+
     def weight(self, name: str, *shape: int) -> Tensor:
         """The weights of that name. Raises `UsageError` unless they have this shape, if one is given."""
         found = self.weights.take(self.ctx, f"{self.prefix}{name}")
@@ -243,6 +283,21 @@ class Module:
                 f"configuration needs {list(shape)}"
             )
         return Tensor(self.ctx, found)
+
+    def tied(self, name: str, source: str, *, tied: bool = True) -> Tensor:
+        """The weights `source` if `name` is tied to them, else those of that name. Raises `UsageError` if they are
+        tied and the file has others."""
+        own, shared = (f"{self.prefix}{part}" for part in (name, source))
+        self.weights.used |= {own, shared}
+        if not tied:
+            return self.weight(name)
+        arrays = self.weights.arrays
+        if own in arrays and not (shared in arrays and np.array_equal(arrays[own], arrays[shared])):
+            raise UsageError(
+                f"the configuration ties '{own}' to '{shared}', but {self.weights.path} has other weights there: set "
+                "'tie_word_embeddings' to false in it if they are meant"
+            )
+        return self.weight(source)
 
     def named(self, name: str) -> None:
         """Give the operators that follow the name of a part."""

@@ -22,7 +22,7 @@ SIZES = ((1, 1), (2, 5), (3, 17))
 
 @dataclass(frozen=True)
 class Case:
-    """`architecture` is a class of transformers; `settings` are entries of its configuration. `outputs` are compared.
+    """`architecture` is a class of a `module`; `settings` are entries of its configuration. `outputs` are compared.
     `tolerance` is relative to the largest expected value."""
 
     architecture: str
@@ -30,15 +30,121 @@ class Case:
     outputs: tuple[str, ...] = ("last_hidden_state",)
     tolerance: float = 1e-4
     ragged: bool = True
+    module: str = "transformers"
 
 
 LOGITS = ("logits",)
+BOTH = ("last_hidden_state", "pooler_output")
 SPANS = ("start_logits", "end_logits")
 
+DISTILBERT = {
+    "vocab_size": 50,
+    "dim": 24,
+    "hidden_dim": 40,
+    "n_heads": 3,
+    "n_layers": 2,
+    "max_position_embeddings": 40,
+}
+
+WIDE = {**TEXT, "embedding_size": 16}
+"""With embeddings of another width."""
+
+DISENTANGLED = {
+    **TEXT,
+    "relative_attention": True,
+    "position_biased_input": False,
+    "pos_att_type": ["p2c", "c2p"],
+}
+"""Buckets are few, so that short texts reach the last one."""
+
+DEBERTA = {**DISENTANGLED, "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_buckets": 8}
+
+MODERN = {
+    **{key: TEXT[key] for key in TEXT if key != "num_hidden_layers"},
+    "num_hidden_layers": 4,
+    "local_attention": 8,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "cls_token_id": 1,
+    "eos_token_id": 1,
+    "sep_token_id": 1,
+}
+
+T5 = {
+    "vocab_size": 50,
+    "d_model": 24,
+    "d_kv": 8,
+    "d_ff": 40,
+    "num_layers": 2,
+    "num_heads": 3,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 10,
+}
+
+BART = {
+    "vocab_size": 50,
+    "d_model": 24,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 3,
+    "encoder_ffn_dim": 40,
+    "max_position_embeddings": 40,
+}
+
 CASES: Mapping[str, Case] = {
-    "bert": Case("BertModel", TEXT, ("last_hidden_state", "pooler_output")),
+    "bert": Case("BertModel", TEXT, BOTH),
     "bert-classes": Case("BertForSequenceClassification", TEXT, LOGITS),
     "bert-tokens": Case("BertForTokenClassification", TEXT, LOGITS),
     "bert-answers": Case("BertForQuestionAnswering", TEXT, SPANS),
     "bert-words": Case("BertForMaskedLM", TEXT, LOGITS),
+    "bert-untied-words": Case("BertForMaskedLM", {**TEXT, "tie_word_embeddings": False}, LOGITS),
+    "distilbert": Case("DistilBertModel", DISTILBERT),
+    "distilbert-classes": Case("DistilBertForSequenceClassification", DISTILBERT, LOGITS),
+    "distilbert-tokens": Case("DistilBertForTokenClassification", DISTILBERT, LOGITS),
+    "distilbert-answers": Case("DistilBertForQuestionAnswering", DISTILBERT, SPANS),
+    "distilbert-words": Case("DistilBertForMaskedLM", DISTILBERT, LOGITS),
+    "roberta": Case("RobertaModel", {**TEXT, "type_vocab_size": 1}, BOTH),
+    "roberta-classes": Case("RobertaForSequenceClassification", {**TEXT, "type_vocab_size": 1}, LOGITS),
+    "roberta-words": Case("RobertaForMaskedLM", TEXT, LOGITS),
+    "xlm-roberta-tokens": Case("XLMRobertaForTokenClassification", {**TEXT, "type_vocab_size": 1}, LOGITS),
+    "camembert-answers": Case("CamembertForQuestionAnswering", {**TEXT, "type_vocab_size": 1}, SPANS),
+    "mpnet": Case("MPNetModel", TEXT, BOTH),
+    "mpnet-classes": Case("MPNetForSequenceClassification", TEXT, LOGITS),
+    "mpnet-tokens": Case("MPNetForTokenClassification", TEXT, LOGITS),
+    "mpnet-answers": Case("MPNetForQuestionAnswering", TEXT, SPANS),
+    "mpnet-words": Case("MPNetForMaskedLM", TEXT, LOGITS),
+    "albert": Case("AlbertModel", {**WIDE, "num_hidden_layers": 3, "num_hidden_groups": 2, "inner_group_num": 2}, BOTH),
+    "albert-classes": Case("AlbertForSequenceClassification", WIDE, LOGITS),
+    "albert-tokens": Case("AlbertForTokenClassification", WIDE, LOGITS),
+    "albert-answers": Case("AlbertForQuestionAnswering", WIDE, SPANS),
+    "albert-words": Case("AlbertForMaskedLM", WIDE, LOGITS),
+    "electra": Case("ElectraModel", WIDE),
+    "electra-replaced": Case("ElectraForPreTraining", {**TEXT, "embedding_size": 24}, LOGITS),
+    "electra-classes": Case("ElectraForSequenceClassification", WIDE, LOGITS),
+    "electra-tokens": Case("ElectraForTokenClassification", WIDE, LOGITS),
+    "electra-answers": Case("ElectraForQuestionAnswering", WIDE, SPANS),
+    "electra-words": Case("ElectraForMaskedLM", WIDE, LOGITS),
+    "deberta": Case("DebertaV2Model", {**DEBERTA, "max_relative_positions": 12}),
+    "deberta-plain": Case(
+        "DebertaV2Model",
+        {**DISENTANGLED, "position_biased_input": True, "type_vocab_size": 2, "max_relative_positions": 6},
+    ),
+    "deberta-classes": Case("DebertaV2ForSequenceClassification", DEBERTA, LOGITS),
+    "deberta-tokens": Case("DebertaV2ForTokenClassification", DEBERTA, LOGITS),
+    "deberta-answers": Case("DebertaV2ForQuestionAnswering", {**DEBERTA, "pos_att_type": "c2p"}, SPANS),
+    "deberta-words": Case("DebertaV2ForMaskedLM", DEBERTA, LOGITS),
+    "deberta-new-words": Case("DebertaV2ForMaskedLM", {**DEBERTA, "legacy": False}, LOGITS),
+    "modernbert": Case("ModernBertModel", MODERN),
+    "modernbert-classes": Case("ModernBertForSequenceClassification", {**MODERN, "classifier_pooling": "mean"}, LOGITS),
+    "modernbert-first-classes": Case("ModernBertForSequenceClassification", MODERN, LOGITS),
+    "modernbert-tokens": Case("ModernBertForTokenClassification", MODERN, LOGITS),
+    "modernbert-answers": Case(
+        "ModernBertForQuestionAnswering", {**MODERN, "attention_bias": True, "mlp_bias": True}, SPANS
+    ),
+    "modernbert-words": Case("ModernBertForMaskedLM", MODERN, LOGITS),
+    "t5": Case("T5EncoderModel", T5),
+    "t5-gated": Case("T5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu", "d_kv": 6}),
+    "bart": Case("BartEncoder", BART, module="transformers.models.bart.modeling_bart"),
+    "bart-scaled": Case(
+        "BartEncoder", {**BART, "scale_embedding": True}, module="transformers.models.bart.modeling_bart"
+    ),
 }

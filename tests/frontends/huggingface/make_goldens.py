@@ -6,6 +6,7 @@ results of transformers in eager mode, with weights from seeds.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import tempfile
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import transformers
 from safetensors import safe_open
 
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
@@ -22,7 +22,7 @@ from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 
 def make(name: str, case: Case) -> None:
     torch.manual_seed(0)
-    kind = getattr(transformers, case.architecture)
+    kind = getattr(importlib.import_module(case.module), case.architecture)
     config = kind.config_class(**case.settings, attn_implementation="eager")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

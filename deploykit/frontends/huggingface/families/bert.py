@@ -5,45 +5,63 @@
 
 from __future__ import annotations
 
+from deploykit.frontends.huggingface.blocks import masked, post_norm
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.heads import masked_words, on_pooled, question_answering, token_classification
-from deploykit.frontends.huggingface.registry import Outputs, Text, head, text_encoder
+from deploykit.frontends.huggingface.heads import (
+    hidden_and_pooled,
+    masked_words,
+    on_pooled,
+    pooler,
+    question_answering,
+    token_classification,
+)
+from deploykit.frontends.huggingface.registry import Text, head, text_encoder
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 
+ENCODER_ONLY = {
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "position_embedding_type": "absolute",
+    "pruned_heads": {},
+}
+"""Entries that encoders like BERT share, with the value that they are made for."""
 
-@text_encoder("bert", base="bert", token_types=True)
+DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2, "tie_word_embeddings": True}
+
+
+@text_encoder(
+    {"bert": "Bert"},
+    base="bert",
+    defaults=DEFAULTS,
+    fixed={**ENCODER_ONLY, "directionality": "bidi", "pooler_type": "first_token_transform"},
+    harmless=("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
+    unread=("pooler.", "cls.seq_relationship."),
+)
 def bert(m: Module, c: Config, text: Text) -> Tensor:
-    e, mask = m["embeddings"], as_mask(text.mask)
-    assert text.types is not None
-    x = e.embedding("word_embeddings", text.ids) + e.embedding("token_type_embeddings", text.types)
-    x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
-    x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
+    attend = masked(c, as_mask(text.mask))
+    x = embeddings(m["embeddings"], c, text)
     for layer in m.layers("encoder.layer", c.num_hidden_layers):
-        x = block(layer, c, x, mask)
+        x = post_norm(layer, c, x, attend)
     return x
 
 
-def block(m: Module, c: Config, x: Tensor, mask: Tensor) -> Tensor:
-    attention, a = m["attention.self"], m["attention.output"]
-    q, k, v = (attention.linear(name, x, c.hidden_size) for name in ("query", "key", "value"))
-    y = q.attend(k, v, c.num_attention_heads, mask)
-    x = a.layer_norm("LayerNorm", x + a.linear("dense", y), c.layer_norm_eps)
-    y = m["intermediate"].linear("dense", x, c.intermediate_size).activation(c.hidden_act)
-    return m["output"].layer_norm("LayerNorm", x + m["output"].linear("dense", y), c.layer_norm_eps)
+def embeddings(e: Module, c: Config, text: Text) -> Tensor:
+    """Those of the tokens, of their types and of their positions, normalised."""
+    x = e.embedding("word_embeddings", text.ids) + types(e, text)
+    x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
+    return e.layer_norm("LayerNorm", x, c.layer_norm_eps)
 
 
-def pooled(m: Module, x: Tensor) -> Tensor:
-    """The state of the first token, through the pooler."""
-    return m.under("bert")["pooler"].linear("dense", x.at(1, 0)).activation("tanh")
+def types(e: Module, text: Text) -> Tensor:
+    """The embeddings of the types of tokens, which are all 0 if they are no input."""
+    if text.types is None:
+        return e.weight("token_type_embeddings.weight").at(0, 0)
+    return e.embedding("token_type_embeddings", text.types)
 
 
-@head("bert", "Model")
-def hidden(m: Module, c: Config, x: Tensor) -> Outputs:
-    found = {"last_hidden_state": x}
-    return found | {"pooler_output": pooled(m, x)} if m.under("bert").has("pooler.dense.weight") else found
-
-
-head("bert", "ForSequenceClassification")(on_pooled("classifier", pooled))
+head("bert", "Model")(hidden_and_pooled("bert"))
+head("bert", "ForSequenceClassification")(on_pooled("classifier", pooler("bert")))
 head("bert", "ForTokenClassification")(token_classification)
 head("bert", "ForQuestionAnswering")(question_answering)
 head("bert", "ForMaskedLM")(masked_words("cls.predictions", "bert.embeddings.word_embeddings.weight"))

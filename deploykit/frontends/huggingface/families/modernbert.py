@@ -1,0 +1,99 @@
+"""ModernBERT: blocks with the normalisation in front, rotary positions, and attention to near tokens in most blocks.
+
+    x = x + attention(norm(x)),    x = x + (gelu(a) * b) @ W    with a, b = norm(x) @ V
+
+(Source: Warner et al., "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", 2024.)
+"""
+
+from __future__ import annotations
+
+from deploykit.frontends.huggingface.folder import Config
+from deploykit.frontends.huggingface.heads import hidden_state
+from deploykit.frontends.huggingface.registry import Outputs, Text, head, text_encoder
+from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
+from deploykit.frontends.huggingface.sentences import mean
+from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
+
+FULL, LOCAL = "full_attention", "sliding_attention"
+THETAS = {FULL: "global_rope_theta", LOCAL: "local_rope_theta"}
+
+
+@text_encoder(
+    {"modernbert": "ModernBert"},
+    base="model",
+    defaults={
+        "hidden_activation": "gelu",
+        "norm_eps": 1e-5,
+        "global_attn_every_n_layers": 3,
+        "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0,
+        "local_attention": 128,
+        "classifier_activation": "gelu",
+        "classifier_pooling": "cls",
+        "tie_word_embeddings": True,
+    },
+    fixed={"is_decoder": False, "is_encoder_decoder": False},
+    harmless=(
+        *("attention_bias", "mlp_bias", "norm_bias", "classifier_bias", "decoder_bias", "layer_norm_eps"),
+        *("position_embedding_type", "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index"),
+    ),
+)
+def modernbert(m: Module, c: Config, text: Text) -> Tensor:
+    mask, size = as_mask(text.mask), c.hidden_size // c.num_attention_heads
+    turns = {kind: rotary(c, text, size, settings_of(c, kind, theta)) for kind, theta in THETAS.items()}
+    kinds = c.get("layer_types") or [
+        LOCAL if number % c.global_attn_every_n_layers else FULL for number in range(c.num_hidden_layers)
+    ]
+    x = m.layer_norm("embeddings.norm", m.embedding("embeddings.tok_embeddings", text.ids), c.norm_eps)
+    for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
+        near = c.local_attention // 2 if kinds[number] == LOCAL else -1
+        y = layer.layer_norm("attn_norm", x, c.norm_eps) if number else x
+        x = x + attention(layer["attn"], c, y, mask, turns[kinds[number]], near)
+        x = x + mlp(layer["mlp"], c, layer.layer_norm("mlp_norm", x, c.norm_eps))
+    return m.layer_norm("final_norm", x, c.norm_eps)
+
+
+def attention(m: Module, c: Config, x: Tensor, mask: Tensor, turned: Rotary, near: int) -> Tensor:
+    heads, width = c.num_attention_heads, c.hidden_size
+    q, k, v = m.linear("Wqkv", x, 3 * width).split(2, width, width, width)
+    y = turned(q, heads).attend(turned(k, heads), v, heads, mask, window=(near, near))
+    return m.linear("Wo", y, width)
+
+
+def mlp(m: Module, c: Config, x: Tensor) -> Tensor:
+    a, b = m.linear("Wi", x, 2 * c.intermediate_size).split(2, c.intermediate_size, c.intermediate_size)
+    return m.linear("Wo", a.activation(c.hidden_activation) * b)
+
+
+def prediction(m: Module, c: Config, x: Tensor) -> Tensor:
+    """The layer that all heads begin with."""
+    return m.layer_norm("head.norm", m.linear("head.dense", x).activation(c.classifier_activation), c.norm_eps)
+
+
+@head("modernbert", "ForSequenceClassification")
+def classes(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
+    pooled = x.at(1, 0) if c.classifier_pooling == "cls" else mean(x, text.mask)
+    return {"logits": m.linear("classifier", prediction(m, c, pooled))}
+
+
+@head("modernbert", "ForTokenClassification")
+def tokens(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
+    return {"logits": m.linear("classifier", prediction(m, c, x))}
+
+
+@head("modernbert", "ForQuestionAnswering")
+def answers(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
+    logits = m.linear("classifier", prediction(m, c, x), 2)
+    return {"start_logits": logits.at(2, 0), "end_logits": logits.at(2, 1)}
+
+
+@head("modernbert", "ForMaskedLM")
+def words(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
+    y = prediction(m, c, x)
+    table = m.tied("decoder.weight", "model.embeddings.tok_embeddings.weight", tied=c.tie_word_embeddings)
+    m.named("logits")
+    y = y @ table.transpose(1, 0)
+    return {"logits": y + m.weight("decoder.bias") if m.has("decoder.bias") else y}
+
+
+head("modernbert", "Model")(hidden_state)

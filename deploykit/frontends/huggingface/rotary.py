@@ -1,0 +1,125 @@
+"""Rotary position embeddings as configurations describe them.
+
+Pair i of the channels of a head turns by position * frequency[i], with the frequencies theta^(-2i / channels), changed
+by the type of scaling. Cosines and sines are tables, computed here for all positions.
+
+    default   as they are
+    linear    divided by a factor
+    dynamic   as they are: texts longer than the model was trained for are refused
+    llama3    long waves are divided by a factor, and those between long and short ones by a share of it
+    yarn      the same by a ramp over the pairs, and the table is scaled
+
+(Source: Su et al., "RoFormer", 2021; Peng et al., "YaRN", 2023; "The Llama 3 Herd of Models", 2024.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import Config
+from deploykit.frontends.huggingface.registry import Text
+from deploykit.frontends.huggingface.tensors import Tensor
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Tables of cosines and sines (1, length, pairs)."""
+
+    cosines: Tensor
+    sines: Tensor
+
+    def __call__(self, x: Tensor, heads: int) -> Tensor:
+        """`x` (batch, length, heads * size), turned by its positions."""
+        return x.turned(self.cosines, self.sines, heads)
+
+
+def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
+    """The tables for heads of `size` channels."""
+    if text.longest is None:
+        raise UsageError("positions are tables here: say how long texts are, as in --dim seq=1..512")
+    frequencies, scale = _frequencies(c, size, settings)
+    angles = np.arange(text.longest, dtype=np.float32)[:, None] * frequencies[None, :]
+    length = text.ids.shape[1]
+
+    def table(values: np.ndarray) -> Tensor:
+        whole = text.ids.of(text.ids.ctx.constant((values * np.float32(scale))[None], "float32"))
+        return whole.slice(1, 0, length)
+
+    return Rotary(table(np.cos(angles)), table(np.sin(angles)))
+
+
+def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta") -> Settings:
+    """The settings of a configuration, for layers of a `kind` if they differ. Older ones say them as `rope_scaling` and
+    an entry `theta`."""
+    found = c.get("rope_parameters")
+    if isinstance(found, dict) and kind is not None and isinstance(found.get(kind), dict):
+        found = found[kind]
+    settings = found if isinstance(found, dict) else c.get("rope_scaling") or {}
+    missing = {name: c[name] for name in ("partial_rotary_factor",) if c.get(name) is not None}
+    return {"rope_theta": c.get(theta), **missing, **settings}
+
+
+def _frequencies(c: Config, size: int, settings: Settings) -> tuple[np.ndarray, float]:
+    """The frequency of each pair of channels, and what the tables are scaled by."""
+    kind = settings.get("rope_type", settings.get("type", "default"))
+    channels = int(size * float(settings.get("partial_rotary_factor") or 1.0))
+    powers = np.float32(settings["rope_theta"]) ** (np.arange(0, channels, 2, dtype=np.float32) / np.float32(channels))
+    plain = (np.float32(1) / powers).astype(np.float32)
+    match kind:
+        case "default" | "dynamic":
+            return plain, 1.0
+        case "linear":
+            return plain / np.float32(settings["factor"]), 1.0
+        case "llama3":
+            return _llama3(plain, settings), 1.0
+        case "yarn":
+            return _yarn(c, plain, channels, settings)
+    raise UnsupportedModelError(
+        f"the type '{kind}' of rotary positions in {c.path} is unknown; there are default, linear, dynamic, llama3 and "
+        "yarn"
+    )
+
+
+def _llama3(plain: np.ndarray, settings: Settings) -> np.ndarray:
+    factor, low, high = (float(settings[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+    trained = float(settings["original_max_position_embeddings"])
+    turns = trained * plain.astype(np.float64) / (2 * math.pi)
+    share = np.clip((turns - low) / (high - low), 0, 1)
+    return (plain * (share + (1 - share) / factor)).astype(np.float32)
+
+
+def _yarn(c: Config, plain: np.ndarray, channels: int, settings: Settings) -> tuple[np.ndarray, float]:
+    trained = float(settings["original_max_position_embeddings"])
+    factor = float(settings.get("factor") or c.max_position_embeddings / trained)
+    theta = float(settings["rope_theta"])
+
+    def pair(turns: float) -> float:
+        """The pair that turns so often in a text of the trained length."""
+        return channels * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    first, last = pair(settings.get("beta_fast") or 32), pair(settings.get("beta_slow") or 1)
+    if settings.get("truncate", True):
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, channels - 1)
+    ramp = np.clip((np.arange(channels // 2) - first) / ((last - first) or 0.001), 0, 1)
+    return (plain * (1 - ramp + ramp / factor)).astype(np.float32), _yarn_scale(factor, settings)
+
+
+def _yarn_scale(factor: float, settings: Settings) -> float:
+    if settings.get("attention_factor") is not None:
+        return float(settings["attention_factor"])
+
+    def scale(weight: float) -> float:
+        return 0.1 * weight * math.log(factor) + 1 if factor > 1 else 1.0
+
+    if settings.get("mscale") and settings.get("mscale_all_dim"):
+        return scale(settings["mscale"]) / scale(settings["mscale_all_dim"])
+    return scale(1.0)

@@ -1,0 +1,104 @@
+"""A folder with a part that changes results and that no family reads is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface import load_folder
+from deploykit.frontends.huggingface.folder import Config
+from deploykit.frontends.huggingface.registry import FAMILIES, find_family
+from tests.frontends.huggingface.seeds import write_folder
+from tests.frontends.huggingface.test_families import golden
+
+WEIGHTS = "model.safetensors"
+
+
+def folder(path: Path, case: str, **entries: Any) -> Path:
+    """The folder of a case, with other entries in its configuration. None removes an entry."""
+    stored = golden(case)
+    config = {name: value for name, value in {**stored.config, **entries}.items() if value is not None}
+    write_folder(path, config, stored.shapes)
+    return path
+
+
+def add(path: Path, **weights: np.ndarray) -> Path:
+    save_file({**load_file(path / WEIGHTS), **weights}, path / WEIGHTS)
+    return path
+
+
+def test_an_entry_that_no_family_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"'rescale_states' is 0\.5 .* does not know this entry; delete it"):
+        load_folder(folder(tmp_path, "bert", rescale_states=0.5))
+
+
+@pytest.mark.parametrize(
+    ("case", "entry", "value"),
+    [
+        ("bert", "position_embedding_type", "relative_key"),
+        ("bert", "is_decoder", True),
+        ("deberta", "conv_kernel_size", 3),
+        ("bart", "normalize_before", True),
+    ],
+)
+def test_an_entry_with_a_value_that_is_not_computed_is_refused(
+    tmp_path: Path, case: str, entry: str, value: object
+) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"'{entry}' is {value!r} .* computes only"):
+        load_folder(folder(tmp_path, case, **{entry: value}))
+
+
+def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModelError, match="the activation 'snake' is unknown"):
+        load_folder(folder(tmp_path, "bert", hidden_act="snake"))
+
+
+@pytest.mark.parametrize("name", ["BertLMHeadModel", "BertForPreTraining", "RobertaModel"])
+def test_an_architecture_whose_head_is_unknown_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"names the architecture {name}, .* there are BertModel"):
+        load_folder(folder(tmp_path, "bert", architectures=[name]))
+
+
+def test_entries_of_training_are_harmless(tmp_path: Path) -> None:
+    load_folder(folder(tmp_path, "bert", hidden_dropout_prob=0.7, initializer_range=1.0, sep_token_id=3))
+
+
+def test_entries_have_the_defaults_of_their_family(tmp_path: Path) -> None:
+    assert "layer_norm_eps" in golden("bert").config
+    load_folder(folder(tmp_path, "bert", layer_norm_eps=None, hidden_act=None))
+
+
+def test_a_weight_that_no_result_needs_is_refused_unless_it_is_known(tmp_path: Path) -> None:
+    path = add(folder(tmp_path, "bert"), **{"embeddings.position_ids": np.arange(40)[None]})
+    load_folder(path)
+    add(path, **{"encoder.layer.0.attention.gate": np.ones(3, np.float32)})
+    with pytest.raises(UsageError, match=r"has weights 'encoder\.layer\.0\.attention\.gate', which a model of type"):
+        load_folder(path)
+
+
+def test_a_head_that_is_not_read_may_be_there(tmp_path: Path) -> None:
+    load_folder(folder(tmp_path / "headless", "bert-words", architectures=["BertModel"]))
+    path = add(folder(tmp_path / "other", "bert-classes"), **{"scorer.weight": np.ones(3, np.float32)})
+    with pytest.raises(UsageError, match=r"'scorer\.weight'"):
+        load_folder(path)
+
+
+def test_tied_weights_may_be_there_twice_if_they_are_equal(tmp_path: Path) -> None:
+    path = folder(tmp_path, "bert-words")
+    table = load_file(path / WEIGHTS)["bert.embeddings.word_embeddings.weight"]
+    load_folder(add(path, **{"cls.predictions.decoder.weight": table}))
+    add(path, **{"cls.predictions.decoder.weight": table + 1})
+    with pytest.raises(UsageError, match=r"ties 'cls\.predictions\.decoder\.weight' to .*'tie_word_embeddings'"):
+        load_folder(path)
+
+
+def test_entries_have_one_meaning_in_a_family() -> None:
+    find_family(Config(Path("config.json"), {"model_type": "bert"}))
+    for family in FAMILIES.values():
+        assert not family.defaults.keys() & family.fixed.keys() - {"relative_attention"}, family.name
+        assert not set(family.harmless) & (family.defaults.keys() | family.fixed.keys()), family.name
