@@ -363,6 +363,10 @@ def package(
     """Write the files of an artifact and its manifest into `folder`, and check the artifact if `options` ask for it."""
     with observer.stage("package"):
         names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
+        task = programs[0].task
+        for name, data in ({} if task is None else task.files).items():
+            (folder / name).write_bytes(data)
+            names.append(name)
         files = describe_files(folder, names)
         options.require_unchanged()
     manifest = Manifest(

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from pydantic import (
     BaseModel,
@@ -140,6 +140,20 @@ class PaddedEntry(_Entry):
     squares: str = "squares"
 
 
+class TaskEntry(_Entry):
+    """What a model of texts computes in the user's terms (see `deploykit.compiler.model.Task`). `files` are the names
+    of the files for that."""
+
+    kind: Literal["embed", "classify", "tokens", "answer", "fill"]
+    ids: str
+    types: str | None
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    scores: Literal["softmax", "sigmoid", "as_is"] = "softmax"
+    most_tokens: int | None = None
+    files: tuple[str, ...] = ()
+
+
 class VariantEntry(_Entry):
     """A dataclass of a dynamic model: its fields with their types, in order."""
 
@@ -206,8 +220,8 @@ class Manifest(_Entry):
     their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
     manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
-    has as a padded one. `dynamic` says how a dynamic model is called. `times` gives the seconds of each stage of the
-    build."""
+    has as a padded one. `dynamic` says how a dynamic model is called, `task` what a model of texts is
+    for. `times` gives the seconds of each stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -229,6 +243,7 @@ class Manifest(_Entry):
     shared_prefix: str = ""
     padded: tuple[PaddedEntry, ...] = ()
     dynamic: DynamicEntry | None = None
+    task: TaskEntry | None = None
     files: tuple[FileEntry, ...]
     source: SourceEntry | None = None
     notes: tuple[str, ...] = ()
@@ -271,7 +286,17 @@ class Manifest(_Entry):
         raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
 
     def to_json(self) -> str:
-        optional = ("inputs_as", "outputs_as", "functions", "states", "shared_prefix", "padded", "dynamic", "devices")
+        optional = (
+            "inputs_as",
+            "outputs_as",
+            "functions",
+            "states",
+            "shared_prefix",
+            "padded",
+            "dynamic",
+            "task",
+            "devices",
+        )
         plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain) + "\n"
 

@@ -47,6 +47,21 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write all outputs.", show_default=False),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            metavar="TEXT",
+            help="For a model of texts: a text, or the context of a question. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            "--question", metavar="TEXT", help="For a model that answers questions about a text.", show_default=False
+        ),
+    ] = None,
     at: OneSize = None,
     lengths: Lengths = None,
     instances: Annotated[
@@ -90,9 +105,12 @@ def run(
     deploykit run dist --input ids=random:0 --lengths 12,80,7
 
     A dynamic model takes instances: deploykit run dist --instances trees.json
+
+    A model of texts, from a Hugging Face folder: deploykit run dist --text "A cat sits on the mat."
     """
     from deploykit.checks.samples import sample_inputs
     from deploykit.cli.instances import run_instances
+    from deploykit.cli.texts import run_texts
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
@@ -103,6 +121,9 @@ def run(
     with open_artifact(artifact, threads=threads, device=device) as session:
         if instances is not None:
             run_instances(session, instances, policy, trace, json_output=json_output)
+            return
+        if text or question is not None:
+            run_texts(session, text or (), question, output, json_output=json_output)
             return
         if session.manifest.dynamic is not None:
             raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")

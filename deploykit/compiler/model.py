@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from deploykit.errors import UsageError
 
@@ -119,6 +119,31 @@ class Signature:
     updated: tuple[str, ...] = ()
 
 
+TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer", "fill"]
+"""What a model of texts gives: a vector, classes of a text or of its tokens, a span of a context, or missing words."""
+
+
+Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model computes in the user's terms. `ids` and `types` are its inputs of tokens and of their types;
+    `outputs` are those that hold the answer, and `labels` the names of classes; `scores` says how a class gets its
+    score from the output. A text has at most `most_tokens` tokens, and a longer one is cut off; None if there is no
+    limit. `files` are what an artifact needs for that, such as the tables of a tokenizer, by their names in the
+    artifact."""
+
+    kind: TaskKind
+    ids: str
+    types: str | None
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    scores: Scores = "softmax"
+    most_tokens: int | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
 @dataclass(frozen=True)
 class ImportedModel:
     """A model as Relax functions with named inputs, outputs and symbolic dims.
@@ -129,7 +154,7 @@ class ImportedModel:
     functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
     functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
     model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
-    why they are computed together.
+    why they are computed together. `task` says what a model with one function is for, if that is known.
     """
 
     name: str
@@ -142,6 +167,7 @@ class ImportedModel:
     state_dims: tuple[Dim, ...] = ()
     padded: tuple[Padded, ...] = ()
     instances: Instances | Declined | None = None
+    task: Task | None = None
     files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property

@@ -59,6 +59,7 @@ def assembled(
         cpu=cpu,
         gpu=gpu,
         padded=model.padded,
+        task=model.task,
     )
 
 

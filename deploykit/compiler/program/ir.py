@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.model import Dim, Padded, Port
+    from deploykit.compiler.model import Dim, Padded, Port, Task
     from deploykit.structure import Structure
 
 ALIGNMENT = 64
@@ -349,6 +349,8 @@ class Program:
     """What follows the name of the model in public C symbols, where a library holds the program beside others."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
+    task: Task | None = None
+    """What the model computes in the user's terms; see `ImportedModel`."""
 
     @property
     def level(self) -> str:

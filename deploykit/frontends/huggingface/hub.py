@@ -32,7 +32,7 @@ def downloaded(source: str) -> Path:
         raise UsageError(f"{source} is no place on the Hub: write hf://org/name or hf://org/name@revision")
     try:
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import (
+        from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError is the base of its own ones
             GatedRepoError,
             HTTPError,
             LocalEntryNotFoundError,

@@ -18,15 +18,15 @@ from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
-from deploykit.frontends.huggingface.registry import Family, Head, Text, find_family
+from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
 from deploykit.frontends.huggingface.sentences import MODULES, pooled_by
+from deploykit.frontends.huggingface.tasks import task_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
 
 BATCH, SEQ = "batch", "seq"
-IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 EMBEDDING = "sentence_embedding"
 
 
@@ -72,7 +72,8 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
 
     builder.function("main", [Port(name, "int64", tuple(shape)) for name in names], body)
     check_read(family, folder, weights)
-    return replace(builder.model(), files=folder.files)
+    model = builder.model()
+    return replace(model, task=task_of(folder, family, model, limit), files=folder.files)
 
 
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:

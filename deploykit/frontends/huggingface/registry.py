@@ -27,6 +27,10 @@ Outputs: TypeAlias = Mapping[str, Tensor]
 """Results by the names that transformers gives them."""
 
 
+IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
+"""The inputs of a text model, as transformers names them."""
+
+
 @dataclass(frozen=True)
 class Text:
     """The inputs of a text model, each (batch, seq): ids of tokens, a mask that is 1 where a token counts, and the type

@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface import load_folder
 from deploykit.frontends.huggingface.folder import Config
+from deploykit.frontends.huggingface.importer import load_folder
 from deploykit.frontends.huggingface.registry import FAMILIES, find_family
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import golden

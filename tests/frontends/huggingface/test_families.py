@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.frontends.huggingface import load_folder
+from deploykit.frontends.huggingface.importer import load_folder
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
 from tests.frontends.huggingface.seeds import GOLDENS, Shapes, write_folder
 

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 import deploykit
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface import load_folder
 from deploykit.frontends.huggingface.folder import read_folder
+from deploykit.frontends.huggingface.importer import load_folder
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import golden
 

@@ -1,0 +1,74 @@
+"""What a model of texts is for, and what its artifact needs for that: the tables of the tokenizer, names of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deploykit.compiler.model import ImportedModel, Scores, Task, TaskKind
+from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.folder import Folder, inside
+from deploykit.frontends.huggingface.registry import IDS, TYPES, Family
+from deploykit.frontends.huggingface.sentences import MODULES
+from deploykit.text import Tokenizer, pack
+
+TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
+SENTENCES = "sentence_bert_config.json"
+
+KINDS: Mapping[str, TaskKind] = {
+    "ForSequenceClassification": "classify",
+    "ForTokenClassification": "tokens",
+    "ForQuestionAnswering": "answer",
+    "ForMaskedLM": "fill",
+}
+"""By the ending of an architecture's name."""
+
+
+def task_of(folder: Folder, family: Family, model: ImportedModel, positions: int | None) -> Task | None:
+    """What a model is for; None for one that gives hidden states, or without a tokenizer. `positions` is the most
+    tokens of a text that it can take. Raises `UsageError` if the tokenizer does not belong to the model."""
+    name = str((folder.config.get("architectures") or [""])[0])
+    kind = KINDS.get(name.removeprefix(family.prefix))
+    if (folder.path / MODULES).exists():
+        kind = "embed"
+    if kind is None or not (folder.path / TOKENIZER).exists():
+        return None
+    tables = pack(inside(folder.path, TOKENIZER).parent)
+    last, words = _last_id(folder.json(TOKENIZER)), int(folder.config.vocab_size)
+    if last >= words:
+        raise UsageError(
+            f"{folder.path / TOKENIZER} has ids up to {last}, but {folder.config.path} says that there are {words} "
+            "words: the tokenizer belongs to another model"
+        )
+    settings = folder.json(SENTENCES) or {}
+    limits = (positions, Tokenizer(tables).limit, settings.get("max_seq_length"))
+    labels: tuple[str, ...] = ()
+    if kind in ("classify", "tokens"):
+        names = folder.config.get("id2label") or {}
+        count = int(model.outputs[0].shape[-1])
+        labels = tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+    return Task(
+        kind,
+        IDS,
+        TYPES if family.types(folder.config) else None,
+        tuple(port.name for port in model.outputs),
+        labels,
+        _scores(folder, len(labels)) if kind == "classify" else "softmax",
+        min((int(limit) for limit in limits if limit), default=None),
+        {TABLES: tables},
+    )
+
+
+def _last_id(fields: Mapping[str, Any]) -> int:
+    """The greatest id of a token."""
+    words = fields["model"]["vocab"]
+    own = max(words.values(), default=-1) if isinstance(words, dict) else len(words) - 1
+    return int(max([own, *(token["id"] for token in fields.get("added_tokens", ()))]))
+
+
+def _scores(folder: Folder, classes: int) -> Scores:
+    """How transformers makes scores of the classes of a text."""
+    problem = folder.config.get("problem_type")
+    if problem == "regression" or (problem is None and classes == 1):
+        return "as_is"
+    return "sigmoid" if problem == "multi_label_classification" else "softmax"

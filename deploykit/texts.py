@@ -1,0 +1,162 @@
+"""Texts in, answers out: what a session does for a model whose artifact has a tokenizer.
+
+A batch of texts is not padded if the model is ragged. Long lists run in parts of about `TOKENS_AT_ONCE` tokens, so that
+memory does not grow with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from deploykit.errors import UsageError
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest, TaskEntry
+    from deploykit.text import Encoding, Tokenizer
+
+Run: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+TOKENS_AT_ONCE = 1 << 14
+
+LONGEST_ANSWER = 30
+"""Tokens of an answer to a question."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """A class of a text. `score` is its probability, or the number itself where the model gives one number."""
+
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a text, `text[start:end]`, with what the model says of it."""
+
+    label: str
+    score: float
+    start: int
+    end: int
+    text: str
+
+
+class Texts:
+    """What a session does with texts. `run` runs the model."""
+
+    def __init__(self, manifest: Manifest, task: TaskEntry, tokenizer: Tokenizer, run: Run) -> None:
+        self.task, self.tokenizer, self.run = task, tokenizer, run
+        ports = {port.name: port for port in manifest.inputs}
+        self._ragged = ports[task.ids].instance is not None
+        self._mask = next((entry for entry in ports if entry not in (task.ids, task.types)), None)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """A vector for each text, (texts, width)."""
+        self._require("embed")
+        (output,) = self.task.outputs
+        parts = [found[output] for _, found in self._runs([self._encode(text) for text in texts or ("",)])]
+        return np.concatenate(parts)[: len(texts)]
+
+    def classify(self, texts: Sequence[str]) -> list[list[Label]]:
+        """The classes of each text, the most probable one first."""
+        self._require("classify")
+        found: list[list[Label]] = []
+        for _, results in self._runs([self._encode(text) for text in texts]):
+            found += [self._labels(row) for row in results[self.task.outputs[0]]]
+        return found
+
+    def tokens(self, texts: Sequence[str]) -> list[list[Span]]:
+        """The class of each token of each text, without special tokens."""
+        self._require("tokens")
+        found: list[list[Span]] = []
+        given = iter(texts)
+        for encodings, results in self._runs([self._encode(text) for text in texts]):
+            for encoding, logits in zip(encodings, self._rows(results[self.task.outputs[0]], encodings), strict=True):
+                found.append(self._spans(next(given), encoding, logits))
+        return found
+
+    def answer(self, question: str, context: str) -> Span:
+        """The part of `context` that answers `question`. Its score is the probability of its ends."""
+        self._require("answer")
+        encoding = self._encode(question, context)
+        ((_, results),) = self._runs([encoding])
+        start, end = (softmax(self._rows(results[name], [encoding])[0]) for name in self.task.outputs)
+        inside = encoding.texts == 1
+        if not inside.any():
+            raise UsageError("the question leaves no room for the context: it has too many tokens")
+        scores = np.triu(np.outer(np.where(inside, start, 0), np.where(inside, end, 0)))
+        first, last = divmod(int(np.tril(scores, LONGEST_ANSWER - 1).argmax()), len(inside))
+        begin, close = int(encoding.offsets[first, 0]), int(encoding.offsets[last, 1])
+        return Span("answer", float(scores[first, last]), begin, close, context[begin:close])
+
+    def _require(self, kind: str) -> None:
+        if self.task.kind != kind:
+            raise UsageError(f"this model does not {kind}: its session has the method '{self.task.kind}'")
+
+    def _encode(self, text: str, pair: str | None = None) -> Encoding:
+        cut = "longest_first" if pair is None else "only_second"
+        return self.tokenizer.encode(text, pair, most=self.task.most_tokens or 0, cut=cut)
+
+    def _runs(self, encodings: Sequence[Encoding]) -> Iterator[tuple[Sequence[Encoding], Mapping[str, Any]]]:
+        """The texts in parts, in order, each with the results for it."""
+        part: list[Encoding] = []
+        count = 0
+        for encoding in encodings:
+            size = len(encoding.ids)
+            if part and count + size > TOKENS_AT_ONCE:
+                yield part, self.run(self._inputs(part))
+                part, count = [], 0
+            part.append(encoding)
+            count += size
+        if part:
+            yield part, self.run(self._inputs(part))
+
+    def _inputs(self, encodings: Sequence[Encoding]) -> dict[str, Any]:
+        ids = [encoding.ids.astype(np.int64) for encoding in encodings]
+        found: dict[str, Any] = {self.task.ids: ids}
+        if self.task.types is not None:
+            found[self.task.types] = [encoding.type_ids.astype(np.int64) for encoding in encodings]
+        if self._ragged:
+            return found
+        assert self._mask is not None
+        found[self._mask] = [np.ones(len(row), np.int64) for row in ids]
+        return {name: _padded(rows) for name, rows in found.items()}
+
+    def _rows(self, values: Any, encodings: Sequence[Encoding]) -> list[np.ndarray]:
+        """The results for the tokens of each text, without padding."""
+        return [np.asarray(row)[: len(e.ids)] for row, e in zip(values, encodings, strict=True)]
+
+    def _labels(self, logits: np.ndarray) -> list[Label]:
+        scores = self._scores(logits)
+        return [Label(self.task.labels[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+
+    def _spans(self, text: str, encoding: Encoding, logits: np.ndarray) -> list[Span]:
+        found = []
+        for row, (start, end), special in zip(logits, encoding.offsets.tolist(), encoding.special_mask, strict=True):
+            if not special:
+                scores = softmax(row)
+                best = int(scores.argmax())
+                found.append(Span(self.task.labels[best], float(scores[best]), start, end, text[start:end]))
+        return found
+
+    def _scores(self, logits: np.ndarray) -> np.ndarray:
+        if self.task.scores == "softmax":
+            return softmax(logits)
+        return 1 / (1 + np.exp(-logits)) if self.task.scores == "sigmoid" else logits
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """The softmax along the last axis."""
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    result = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    for row, values in zip(result, rows, strict=True):
+        row[: len(values)] = values
+    return result
