@@ -58,10 +58,16 @@ def native(cpu: Cpu) -> Variant:
 
 def with_gpu(variant: Variant, kind: GpuClass = USUAL, layout: Device | None = None) -> Variant:
     """The variant whose kernels are for a class of GPUs of native machines; those that cannot be are as in `variant`.
-    Weights have the layout for `layout`, by default that of `variant`, except those that are transformed or grouped for
-    instructions of CPUs."""
-    own = replace(layout or variant.device, transforms=False, dots=NATIVE_GPU.dots)
-    return replace(variant, gpu=replace(NATIVE_GPU, kind=kind), layout=own)
+    Weights have the layout for `layout`, by default that of `variant`, except those that are grouped for instructions
+    of CPUs."""
+    gpu = replace(NATIVE_GPU, kind=kind)
+    return replace(variant, gpu=gpu, layout=layout_for(gpu, layout or variant.device))
+
+
+def layout_for(gpu: Gpu, device: Device) -> Device:
+    """The device that decides the layout in memory for a GPU, so that weights can be shared with kernels for
+    `device`."""
+    return replace(device, transform_channels=gpu.kind.winograd_channels, dots=gpu.dots)
 
 
 def native_levels(name: str) -> list[Variant]:

@@ -20,6 +20,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
+from deploykit.compiler.graph.merge_kernels import PATTERN
 from deploykit.compiler.operators.anchors.channels_last import (
     conv_last,
     depthwise_last,
@@ -43,7 +44,8 @@ from deploykit.compiler.operators.anchors.transposed_conv import (
     phase_weight_array,
 )
 from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
-from deploykit.compiler.operators.building.kernel_calls import call_te
+from deploykit.compiler.operators.anchors.winograd_parts import winograd_outputs, winograd_points, winograd_products
+from deploykit.compiler.operators.building.kernel_calls import FUSABLE, OPAQUE, call_te
 from deploykit.compiler.schedules.conv.direct import portable_width
 from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
 from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile
@@ -177,6 +179,8 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
         with read(weight) as taps:
             turned = constant(winograd_weight_array(taps, width, depth))
         turns = [constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
+        if conv_.device.transform_channels is not None:
+            return _in_parts(builder, data, turned, turns, spatial, shape, outputs)
         build = partial(conv_winograd, shape=shape, channels=outputs)
         return call_te(builder, build, data, turned, *turns, spatial, name="conv")
     tensor = partial(pack_panels, groups=shape.groups, width=width)
@@ -184,6 +188,26 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     panels = _rearranged(builder, weight, tensor, array)
     build = partial(conv_last, shape=shape, channels=outputs, dtype=dtype)
     return call_te(builder, build, data, panels, spatial, name="conv")
+
+
+def _in_parts(
+    builder: relax.BlockBuilder,
+    data: relax.Expr,
+    weight: relax.Expr,
+    turns: list[relax.Expr],
+    spatial: list[tirx.Expr],
+    shape: ConvShape,
+    channels: int,
+) -> relax.Expr:
+    """A Winograd convolution as three kernels."""
+    turn_in, turn_out = turns
+    build = partial(winograd_points, shape=shape)
+    alone, ahead = {PATTERN: OPAQUE}, {PATTERN: FUSABLE}
+    points = builder.emit(call_te(builder, build, data, turn_in, spatial, name="points", attributes=alone))
+    build = partial(winograd_products, channels=channels)
+    products = builder.emit(call_te(builder, build, points, weight, name="products", attributes=alone))
+    batch = data.ty.shape[0]
+    return call_te(builder, winograd_outputs, products, turn_out, batch, spatial, name="conv", attributes=ahead)
 
 
 def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> Declined | None:
@@ -205,6 +229,8 @@ def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: 
         return Declined("it is not in float32")
     if any(size % lanes or size < 2 * lanes for size in sizes[:2]):
         return Declined(f"its channels are not at least two whole vectors of {lanes}")
+    if device.transform_channels is not None and min(sizes[:2]) < device.transform_channels:
+        return Declined(f"it has fewer than {device.transform_channels} channels")
     if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, spatial):
         return Declined("its images are too small, or of unknown size, for the size of its weights")
     return None
