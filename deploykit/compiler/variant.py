@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels, machine_of
-from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
+from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device, TransformKernels
 from deploykit.compiler.devices.gpu import NATIVE_GPU, USUAL, Gpu, GpuClass
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
@@ -67,7 +67,8 @@ def with_gpu(variant: Variant, kind: GpuClass = USUAL, layout: Device | None = N
 def layout_for(gpu: Gpu, device: Device) -> Device:
     """The device that decides the layout in memory for a GPU, so that weights can be shared with kernels for
     `device`."""
-    return replace(device, transform_channels=gpu.kind.winograd_channels, dots=gpu.dots)
+    limits = TransformKernels(gpu.kind.winograd_channels, gpu.bindings, gpu.binding_bytes)
+    return replace(device, transform_kernels=limits, dots=gpu.dots)
 
 
 def native_levels(name: str) -> list[Variant]:

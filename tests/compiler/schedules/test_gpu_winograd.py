@@ -15,9 +15,11 @@ from tvm import ir, relax, tirx, topi
 
 from deploykit.compiler.constants import read
 from deploykit.compiler.cost import work
+from deploykit.compiler.decisions import Decision
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.compiler.dims import evaluate, free_vars
+from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.schedules.gpu import Divided, divide
 from deploykit.compiler.tir.rewriting import collect
 from deploykit.compiler.variant import layout_for
@@ -138,6 +140,19 @@ def test_few_channels_are_computed_directly() -> None:
         layout = layout_for(replace(GPU, kind=kind), VECTORS)
         kernels = Model(convolution(case, weight_of(case)), layout, on_gpu).kernels
         assert ("products" in kernels) == taken
+
+
+@pytest.mark.parametrize(("height", "taken"), [(1024, True), (1400, False), (None, True)])
+def test_tiles_that_may_be_larger_than_all_bindings_are_not_transformed(height: int | None, taken: bool) -> None:
+    """A megapixel of 32 channels has 302 MB of points. They need three bindings of 128 MiB, their products with 48
+    output channels four, and the weights one: all that there are."""
+    case = CASES["same"]
+    h, w = SPATIAL[:2]
+    box = {N: (1, 1), h: (1, height), w: (1, 1024)}
+    decisions: list[Decision] = []
+    legalize(convolution(case, weight_of(case)), TRANSFORMED, decisions.append, box)
+    (found,) = (decision.outcome for decision in decisions if decision.by == "winograd")
+    assert isinstance(found, str) == taken, found
 
 
 def test_each_kernel_counts_its_own_operations() -> None:
