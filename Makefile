@@ -59,7 +59,7 @@ apps/web/node_modules/.package-lock.json: apps/web/package.json apps/web/package
 	$(NPM_CI) --prefix apps/web
 
 SLICE ?= $(shell git rev-parse HEAD 2>/dev/null || echo all)
-test: setup ## Run the short tests, and the part of each long suite that the commit selects (SLICE=... for another part)
+test: setup ## Run the short tests, and the long ones that the commit selects (SLICE=... for others)
 	$(PYTEST) --slice $(SLICE)
 
 test-all: setup ## Run all tests, which takes hours

@@ -219,7 +219,8 @@ def graph(
         module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note)
     else:
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
-    return legalize(module, device, note)
+    dims = [dim for signature in model.functions for dim in signature.dims]
+    return legalize(module, device, note, {dim.var: (dim.minimum, dim.maximum) for dim in dims})
 
 
 def kernels(

@@ -9,7 +9,7 @@ ONNX's reference implementation.
 `@pytest.mark.sampled(part=n)`: with `pytest --slice NAME`, about one in `n` cases of the test runs. The name alone
 selects the cases. `make test` gives the commit as the name. Without the option, all cases run. On runtimes other than
 the host, about one case in `n` times the runtime's cost runs. There, tests that take `check` are also sampled, with
-`ELSEWHERE` as `n`.
+`ELSEWHERE` as the least `n`. Other tests with `@pytest.mark.slow` are sampled with `SLOW` as `n`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ELSEWHERE = 9
+SLOW = 4
 
 
 class Golden(Protocol):
@@ -65,12 +66,11 @@ def _is_in_slice(item: pytest.Item, name: str) -> bool:
 def _part(item: pytest.Item) -> int:
     """A slice holds about one in this many cases like this one."""
     marker, runtime = item.get_closest_marker("sampled"), _runtime(item) or HOST
-    part: int = marker.kwargs["part"] if marker else 1
-    if runtime is HOST:
-        return part
+    if runtime is not HOST and "check" in getattr(item, "fixturenames", ()):
+        return max(ELSEWHERE, marker.kwargs["part"] if marker else 1) * runtime.cost
     if marker:
-        return part * runtime.cost
-    return ELSEWHERE * runtime.cost if "check" in getattr(item, "fixturenames", ()) else 1
+        return int(marker.kwargs["part"]) * runtime.cost
+    return SLOW if item.get_closest_marker("slow") else 1
 
 
 def _runtime(item: pytest.Item) -> Runtime | None:

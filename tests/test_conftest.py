@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 SUITE = """
 import pytest
@@ -14,6 +16,10 @@ import pytest
 @pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("case", range(400))
 def test_sampled(case): pass
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(300))
+def test_slow(case): pass
 
 def test_always(): pass
 """
@@ -33,16 +39,18 @@ def collected(folder: Path, *options: str) -> set[str]:
     return {line for line in pytest_of(folder, SUITE, "--collect-only", "-q", *options).splitlines() if "::" in line}
 
 
+@pytest.mark.slow
 def test_the_name_alone_selects_the_cases_of_a_slice(tmp_path: Path) -> None:
     whole = collected(tmp_path)
     first, again, second = (collected(tmp_path, "--slice", name) for name in ("abc", "abc", "def"))
-    assert len(whole) == 401
+    assert len(whole) == 701
     assert first == again
     assert first != second
     for part in (first, second):
         assert "test_suite.py::test_always" in part
         assert part < whole
-        assert 60 < len(part) < 150
+        assert 60 < sum("test_sampled" in case for case in part) < 140
+        assert 45 < sum("test_slow" in case for case in part) < 110
 
 
 def test_the_header_says_how_to_run_a_slice_again(tmp_path: Path) -> None:

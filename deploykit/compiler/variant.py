@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from deploykit.compiler.codegen.native.cpus import SHARED_LAYOUT, Cpu, find_cpu, levels, machine_of
-from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device
+from deploykit.compiler.devices.cpu import DEVICES, SCALAR_C, Device, TransformKernels
 from deploykit.compiler.devices.gpu import NATIVE_GPU, USUAL, Gpu, GpuClass
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, STACK_LIMIT
 from deploykit.compiler.program.inplace import InPlace
@@ -58,10 +58,17 @@ def native(cpu: Cpu) -> Variant:
 
 def with_gpu(variant: Variant, kind: GpuClass = USUAL, layout: Device | None = None) -> Variant:
     """The variant whose kernels are for a class of GPUs of native machines; those that cannot be are as in `variant`.
-    Weights have the layout for `layout`, by default that of `variant`, except those that are transformed or grouped for
-    instructions of CPUs."""
-    own = replace(layout or variant.device, transforms=False, dots=NATIVE_GPU.dots)
-    return replace(variant, gpu=replace(NATIVE_GPU, kind=kind), layout=own)
+    Weights have the layout for `layout`, by default that of `variant`, except those that are grouped for instructions
+    of CPUs."""
+    gpu = replace(NATIVE_GPU, kind=kind)
+    return replace(variant, gpu=gpu, layout=layout_for(gpu, layout or variant.device))
+
+
+def layout_for(gpu: Gpu, device: Device) -> Device:
+    """The device that decides the layout in memory for a GPU, so that weights can be shared with kernels for
+    `device`."""
+    limits = TransformKernels(gpu.kind.winograd_channels, gpu.bindings, gpu.binding_bytes)
+    return replace(device, transform_kernels=limits, dots=gpu.dots)
 
 
 def native_levels(name: str) -> list[Variant]:

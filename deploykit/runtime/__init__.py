@@ -1,6 +1,6 @@
 """The paths of the sources that artifacts contain beside a model's own: C and, for the web, JavaScript.
 
-* `include/deploykit.h`, `core/deploykit.c`: portable C99, no heap, no globals; part of every artifact.
+* `include/deploykit.h`, `core/deploykit.c`, `core/errors.c`: portable C99, no heap, no globals; part of every artifact.
 * `include/states.h`, `core/states.c`: the memory of models with states.
 * `include/driver.h`, `core/driver.c`: the interface to GPUs, for models with GPU kernels.
 * `include/gpu.h`: the drivers for GPUs of native machines; `gpu/work.{h,c}`: what they collect; `gpu/kept.{h,c}`: the
@@ -35,7 +35,7 @@ _ROOT = Path(__file__).parent
 
 INCLUDE = _ROOT / "include"
 HEADER = INCLUDE / "deploykit.h"
-CORE = _ROOT / "core" / "deploykit.c"
+CORE = tuple(_ROOT / "core" / name for name in ("deploykit.c", "errors.c"))
 STATES = (INCLUDE / "states.h", _ROOT / "core" / "states.c")
 DRIVER_HEADER = INCLUDE / "driver.h"
 DRIVER = _ROOT / "core" / "driver.c"
@@ -57,7 +57,7 @@ INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
 TEXT = tuple(sorted((_ROOT / "text").glob("*.[ch]")))
-CHECKS = (CORE, STATES[1])
+CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"

@@ -114,6 +114,7 @@ def test_java_runs_on_all_devices(
     )
 
 
+@pytest.mark.slow
 @needs_java
 @needs_gpus
 def test_java_measures_the_devices(on_java: tuple[Path, Run], model: onnx.ModelProto, tmp_path: Path) -> None:
@@ -163,6 +164,7 @@ def test_java_lists_devices(on_java: tuple[Path, Run], tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @needs_java
 @needs_gpus
 @pytest.mark.parametrize("device", ["cpu", *CODE])
@@ -188,7 +190,7 @@ FAULTS = [("QueueSubmit", LOST), ("WaitForFences", LOST), ("AllocateMemory", NO_
 
 @needs_java
 @pytest.mark.slow
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize(("function", "result"), FAULTS)
 def test_java_survives_faults_of_a_device(
     on_java: tuple[Path, Run],
@@ -223,7 +225,7 @@ def test_java_survives_faults_of_a_device(
 
 @needs_java
 @pytest.mark.slow
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=9)
 @pytest.mark.parametrize(("function", "result"), FAULTS)
 def test_java_leaves_a_device_that_fails(
     on_java: tuple[Path, Run],

@@ -117,6 +117,7 @@ def test_nothing_is_left_open(desktop: Run, count: int) -> None:
     assert int(desktop("reopening", count)[0]) < 16 << 20
 
 
+@pytest.mark.slow
 def test_types_of_elements(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(TYPES)
     deploykit.build(model, AndroidTarget(["x86_64"]), {"n": (1, 4)}, tmp_path / "elements")

@@ -68,6 +68,7 @@ def test_every_abi_computes_the_same(
             session.run({"x": np.zeros((1, 1), np.float32), "ids": np.array([99])})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(without_emulator() is not None, reason="needs QEMU with plugins, and a compiler for arm64")
 def test_each_level_runs_on_its_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A library for arm64-v8a takes the kernels that its CPU can run, and all compute the same bits."""
@@ -93,6 +94,7 @@ def test_each_level_runs_on_its_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(found, results[0])
 
 
+@pytest.mark.slow
 def test_dynamic_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each ABI has dims of its own for sizes that only a run can tell."""
     model = f"{Path(__file__).parents[1] / 'dynamic' / 'models.py'}:TreeLSTM"
@@ -201,6 +203,7 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "<version>2.1</version>" in path.with_suffix(".pom").read_text()
 
 
+@pytest.mark.sampled(part=3)
 @needs_java
 @pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "profile", "two-words", "1"])
 def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{}, ASCII], ids=["utf-8", "ascii"])
 @pytest.mark.parametrize("name", [b"model\xff.onnx", "Zähler.onnx".encode()], ids=["bytes", "umlaut"])
 def test_a_model_of_that_name(model: Path, tmp_path: Path, name: bytes, environment: dict[str, str]) -> None:

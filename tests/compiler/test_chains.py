@@ -176,7 +176,7 @@ def build(made: Chain, platform: str, folder: Path) -> float:
     return cpu_seconds() - before
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.parametrize("seed", range(CHAINS))
 def test_random_chains_build_fast_and_are_right(platform: str, seed: int, tmp_path: Path) -> None:
     made = chain(seed)
@@ -189,6 +189,7 @@ def test_random_chains_build_fast_and_are_right(platform: str, seed: int, tmp_pa
             assert_close(session(x=x)["y"], made, x)
 
 
+@pytest.mark.slow
 def test_a_function_of_a_function_builds_fast(platform: str, tmp_path: Path) -> None:
     """Mish, in the form that exporters write, and longer chains."""
     for operators in (
@@ -205,6 +206,7 @@ def test_a_function_of_a_function_builds_fast(platform: str, tmp_path: Path) -> 
         assert build(Chain(model), platform, tmp_path / "built") < SECONDS
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_nested_deeper_than_python_usually_recurses(tmp_path: Path) -> None:
     names = ["x", *(f"v{k}" for k in range(279)), "y"]
     nodes = [helper.make_node("Tanh", [a], [b]) for a, b in itertools.pairwise(names)]

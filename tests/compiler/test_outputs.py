@@ -65,6 +65,9 @@ AT = {
 
 HALF = 0.5
 
+SHARES = 6
+"""In so many tests the intermediate results of a model are outputs one by one."""
+
 SUBSETS = 4
 """Number of random choices of intermediate results for each model, in addition to all of them together."""
 
@@ -87,24 +90,26 @@ def with_outputs(model: onnx.ModelProto, names: Collection[str], *, own: bool) -
     return copy
 
 
+@pytest.mark.slow
 def test_the_keys_of_an_attention(tmp_path: Path) -> None:
     compare("shared", ["k"], tmp_path)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=8)
 @pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("name", TESTED)
-def test_every_intermediate_alone(name: str) -> None:
+def test_every_intermediate_alone(name: str, share: int) -> None:
     model = TESTED[name]()
     variant = native(find_cpu("x86-64-v3"))
-    for intermediate in intermediates(model):
+    for intermediate in list(intermediates(model))[share::SHARES]:
         imported = deploykit.load(with_outputs(model, [intermediate], own=True))
         program = compile_program(imported, variant, Observer(), {})
         assert program is not None
         assert len(program.functions[0].outputs) == len(model.graph.output) + 1
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", range(SUBSETS + 1))
 @pytest.mark.parametrize("name", TESTED)

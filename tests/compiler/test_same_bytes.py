@@ -48,7 +48,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return files | {"manifest.json": json.dumps(manifest).encode()}
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("target", ["embedded", pytest.param("host", marks=pytest.mark.slow)])
 def test_builds_in_other_processes_give_the_same_bytes(target: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"

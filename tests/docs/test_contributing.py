@@ -88,7 +88,7 @@ def test_a_target(target: Path) -> None:
     assert "C sources and a weights file" in called(target, "deploykit", "targets")
     called(target, "deploykit", "build", "relu.onnx", "--target", "sources", "-o", "dist")
     compiler = find_c_compiler()
-    for name in ("model.c", "kernels.c", "deploykit.c"):
+    for name in ("model.c", "kernels.c", "deploykit.c", "errors.c"):
         compiler.compile(target / "dist" / name, target / f"{name}.o")
     assert "within tolerance" in called(target, "deploykit", "verify", "dist")
 

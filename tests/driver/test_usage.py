@@ -25,8 +25,8 @@ def test_a_run_without_a_driver_is_refused(tmp_path: Path) -> None:
     sources = [
         Path(__file__).with_name("usage.c"),
         tmp_path / "model.c",
-        runtime.CORE,
-        runtime.CORE.with_name("driver.c"),
+        *runtime.CORE,
+        runtime.DRIVER,
     ]
     options = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *SANITIZERS, f"-I{tmp_path}"]
     options.append(f"-DDK_MAX_SCALARS={WEBGPU.scalars}")

@@ -43,6 +43,7 @@ def cells(folder: Path) -> tuple[CellEntry, ...]:
     return entry.cells
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_gates(name: str, tmp_path: Path) -> None:
     random = np.random.default_rng(3)

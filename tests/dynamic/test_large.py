@@ -70,6 +70,7 @@ def build(name: str, folder: Path) -> Path:
     return folder / "dist"
 
 
+@pytest.mark.slow
 def test_deep(tmp_path: Path) -> None:
     words = np.random.default_rng(0).integers(0, 7, DEEP).tolist()
     chain: tuple[Any, ...] = ("End", words[0])

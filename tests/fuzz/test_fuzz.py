@@ -127,6 +127,7 @@ def loop_or_die(case: str, say: Say) -> str:
     return case
 
 
+@pytest.mark.slow
 def test_cases_that_hang_or_crash_do_not_stop_others() -> None:
     answers = dict(run(["a", "loop", "b", "die", "c"], loop_or_die, Limits(seconds=1, bytes=2 << 30)))
     assert answers["loop"] == Died("takes too long", "at work")

@@ -52,7 +52,7 @@ def test_sequences_may_be_empty(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=24)
+@pytest.mark.sampled(part=80)
 @pytest.mark.parametrize("name", ACCEPTED)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_sequence_has_the_same_bits_alone_and_in_a_batch_if_asked(name: str, threads: int, tmp_path: Path) -> None:

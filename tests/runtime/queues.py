@@ -28,7 +28,7 @@ from deploykit.compiler.batching.graphs import Graph
 from deploykit.compiler.batching.tables import ENCODINGS, Table
 from deploykit.dynamic.policies import POLICIES
 
-SOURCES = [source for source in (*runtime.QUEUE, runtime.CORE) if source.suffix == ".c"]
+SOURCES = [source for source in (*runtime.QUEUE, *runtime.CORE) if source.suffix == ".c"]
 OPTIONS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{runtime.INCLUDE}", f"-I{runtime.BATCHING}"]
 
 

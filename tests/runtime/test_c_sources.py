@@ -57,7 +57,7 @@ def test_host_readme(golden: Golden, tmp_path: Path) -> None:
 def test_core(compiler: str, golden: Golden, tmp_path: Path) -> None:
     test = Path(__file__).with_name("core_test.c")
     options = ["-Wconversion", "-Wcast-qual", "-Wshadow", *SANITIZERS, f"-I{runtime.INCLUDE}"]
-    golden(compile_and_run(compiler, tmp_path / "core", test, runtime.CORE, *options), "core.txt")
+    golden(compile_and_run(compiler, tmp_path / "core", test, *runtime.CORE, *options), "core.txt")
 
 
 @compilers
@@ -68,7 +68,7 @@ def test_invalid_calls_are_refused(compiler: str, tmp_path: Path) -> None:
     folder = embedded(draft.program(Copy(draft.output("y", "float32", (n,)), x)), tmp_path / "dist")
     assert weight
     test = Path(__file__).with_name("usage_test.c")
-    sources = [folder / name for name in ("model.c", "kernels.c", "deploykit.c", "weights.c")]
+    sources = [folder / name for name in ("model.c", "kernels.c", "deploykit.c", "errors.c", "weights.c")]
     printed = compile_and_run(compiler, tmp_path / "usage", test, *sources, *SANITIZERS, f"-I{folder}").splitlines()
     statuses = {line.partition(":")[0]: line.partition(": ")[2] for line in printed if ": " in line}
     assert statuses["init of NULL"] == statuses["run of NULL"] == statuses["bind of NULL"] == "8 the model is NULL"
@@ -118,7 +118,7 @@ def test_example_fills_every_dtype(compiler: str, tmp_path: Path) -> None:
     numbers = [name for name in DTYPES if name != "string"]  # tests/cli/test_values.py tests strings
     copies = [Copy(draft.output(f"{n}_out", n, (3,)), draft.input(f"{n} in", n, (3,))) for n in numbers]
     folder = embedded(draft.program(*copies), tmp_path / "dist")
-    sources = [folder / name for name in ("main.c", "model.c", "kernels.c", "weights.c", "deploykit.c")]
+    sources = [folder / name for name in ("main.c", "model.c", "kernels.c", "weights.c", "deploykit.c", "errors.c")]
     lines = compile_and_run(compiler, tmp_path / "example", *sources, *SANITIZERS).splitlines()
     assert [line.split("[")[0] for line in lines] == [f"{name}_out {name}" for name in numbers]
 
@@ -152,8 +152,8 @@ def test_two_models_in_one_program(compiler: str, tmp_path: Path) -> None:
     folders = [embedded(mlp(name)[0], tmp_path / name) for name in ("a", "b")]
     (tmp_path / "main.c").write_text(TWO_MODELS)
     sources = [folder / name for folder in folders for name in ("model.c", "kernels.c", "weights.c")]
-    core = folders[0] / "deploykit.c"
-    output = compile_and_run(compiler, tmp_path / "two", tmp_path / "main.c", core, *sources, f"-I{folders[0]}")
+    core = [folders[0] / name for name in ("deploykit.c", "errors.c")]
+    output = compile_and_run(compiler, tmp_path / "two", tmp_path / "main.c", *core, *sources, f"-I{folders[0]}")
     assert output == "1 2 0"
 
 
@@ -184,7 +184,7 @@ ALLOWED = {"memcpy", "memset", "memmove", "strlen"}
 def test_only_string_functions_are_called(tmp_path: Path) -> None:
     folder = embedded(mlp()[0], tmp_path / "dist")
     objects = []
-    for name in ("model", "kernels", "weights", "deploykit"):
+    for name in ("model", "kernels", "weights", "deploykit", "errors"):
         objects.append(tmp_path / f"{name}.o")
         subprocess.run(["gcc", *STRICT, "-O2", "-fno-pie", "-c", folder / f"{name}.c", "-o", objects[-1]], check=True)
     symbols = subprocess.run(["nm", *objects], check=True, capture_output=True, text=True).stdout
@@ -242,6 +242,6 @@ def test_names_that_are_not_identifiers(tmp_path: Path) -> None:
     first, second = draft.input("int", "float32", (n,)), draft.input("a.b\n*/??)", "float32", (n,))
     steps = [Copy(draft.output("a-b", "float32", (n,)), first), Copy(draft.output("a b", "float32", (n,)), second)]
     folder = embedded(draft.program(*steps), tmp_path / "dist")
-    sources = [folder / name for name in ("main.c", "model.c", "weights.c", "kernels.c", "deploykit.c")]
+    sources = [folder / name for name in ("main.c", "model.c", "weights.c", "kernels.c", "deploykit.c", "errors.c")]
     compile_and_run("gcc", tmp_path / "example", *sources, "-Wno-trigraphs")
     assert "v9_lives_run" in (folder / "model.h").read_text()

@@ -32,6 +32,7 @@ def test_arm64_computes_the_same(model: onnx.ModelProto, cpu: str, tmp_path: Pat
             session(x=np.zeros((1, 4, 9, 20), np.float32))
 
 
+@pytest.mark.slow
 @needs_qemu
 def test_all_levels_compute_the_same_bits_of_integers(tmp_path: Path) -> None:
     """Products and depthwise convolutions, with channels that fill vectors and that do not."""

@@ -96,6 +96,7 @@ class Small(WebTarget):
         return [WASM, replace(SHADERS, gpu=replace(SHADERS.gpu, binding_bytes=PART))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -> None:
     model = seeded(TIED, {"table": (3040, 64), "w": (64, 3041)}, dtype)

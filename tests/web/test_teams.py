@@ -62,6 +62,7 @@ ragged (float[batch, seq, 32] values, int64[batch, seq] attention_mask)
 DIMS = {"batch": (1, 4), "seq": (1, 128)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 @pytest.mark.parametrize("name", ["rows", "encoder", "ragged"])
 def test_teams_with_and_without_subgroups(tmp_path: Path, name: str) -> None:

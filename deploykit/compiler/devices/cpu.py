@@ -10,12 +10,23 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
+class TransformKernels:
+    """The limits of Winograd convolutions as several kernels: the least number of input and of output channels, the
+    most bindings of a kernel, and the most bytes of one."""
+
+    channels: int
+    bindings: int
+    binding_bytes: int
+
+
+@dataclass(frozen=True)
 class Device:
     """One class of CPU. `l1_bytes` and `l2_bytes` are the data caches per core. `scratch_bytes` is the limit for the
     constant-size local buffers of a kernel at a time. `parallel`: several threads may run outer loops.
 
     `dots` are the instructions for dot products of 8-bit integers (names of `dot.DOTS`), best first; the last one is
-    exact for all factors. `transforms`: convolutions may use Winograd. `halves`: there are instructions for float16.
+    exact for all factors. `transforms`: convolutions may use Winograd. With `transform_kernels`, they are several
+    kernels then, as GPUs need them. `halves`: there are instructions for float16.
     `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
     there is one. `exact`: the sums of a row are in the same order however many rows there are. `features` are those
     that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
@@ -36,6 +47,7 @@ class Device:
     parallel: bool
     dots: tuple[str, ...] = ("widened",)
     transforms: bool = True
+    transform_kernels: TransformKernels | None = None
     halves: bool = True
     streams: int = 1
     exact: bool = False

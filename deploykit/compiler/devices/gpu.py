@@ -27,7 +27,8 @@ class GpuClass:
     `products` are the tiles of sums of products in which one factor is the same for all columns of a tile, and one for
     all rows; `others` are those of other reductions, such as convolutions of single channels. With fewer tiles than
     `few_tiles`, a team computes a tile whose sums have at least `long_sum` terms. Attention with up to `few_queries`
-    query rows has a team for each row.
+    query rows has a team for each row. Convolutions of 3 by 3 with at least `winograd_channels` input and output
+    channels may use Winograd's method.
     """
 
     name: str
@@ -36,6 +37,7 @@ class GpuClass:
     few_tiles: int = 512
     long_sum: int = 256
     few_queries: int = 16
+    winograd_channels: int = 32
 
 
 CLASSES = {
@@ -49,6 +51,7 @@ CLASSES = {
             products=TileSizes((8, 7, 6, 5, 4, 3, 2), (16, 8, 4)),
             others=TileSizes((8, 7, 6, 5, 4, 3, 2), (4,)),
             few_tiles=64,
+            winograd_channels=16,
         ),
     )
 }

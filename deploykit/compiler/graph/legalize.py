@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from tvm import ir, relax, te, tirx
+from tvm import ir, relax, te
 
 from deploykit.compiler.constants import constant, read
 from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.dims.bounds import Box
 from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
+from deploykit.compiler.graph.winograd import Winograd
 from deploykit.compiler.operators.anchors.channels_last import (
     conv_last,
     depthwise_last,
@@ -42,16 +44,11 @@ from deploykit.compiler.operators.anchors.transposed_conv import (
     phase_weight,
     phase_weight_array,
 )
-from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, TAPS, conv_winograd, winograd_weight_array
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.conv.direct import portable_width
 from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
-from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile
 from deploykit.compiler.schedules.matmul.tile import panel_width
 from deploykit.compiler.tir.values import bits_of, static
-
-WINOGRAD_BITS = 128
-"""The least width of vectors, in bits, for which Winograd tiles pay."""
 
 Say = Callable[[str, "str | Declined"], None]
 """Reports what became of an operator: the name of the rule, and the outcome or reason."""
@@ -60,12 +57,21 @@ FEW_ROWS = 4
 """With fewer rows than this, a right operand that is computed at run time is not packed."""
 
 
-def legalize(mod: ir.IRModule, device: Device, note: Note = unheard) -> ir.IRModule:
-    """`mod`, with every matrix product and convolution as a kernel for `device`.
+@dataclass(frozen=True)
+class _Setting:
+    """What rules know besides an operator. `box` has the bounds of dims."""
+
+    device: Device
+    box: Box
+    say: Say
+
+
+def legalize(mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | None = None) -> ir.IRModule:
+    """`mod`, with every matrix product and convolution as kernels for `device`. `box` has the bounds of dims.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
-    legalizer = _Legalizer(mod, device, note)
+    legalizer = _Legalizer(mod, device, note, box or {})
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
@@ -75,9 +81,9 @@ def legalize(mod: ir.IRModule, device: Device, note: Note = unheard) -> ir.IRMod
 
 @relax.expr_functor.mutator
 class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: ir.IRModule, device: Device, note: Note) -> None:
+    def __init__(self, mod: ir.IRModule, device: Device, note: Note, box: Box) -> None:
         super().__init__(mod)
-        self.device, self.note = device, note
+        self.device, self.note, self.box = device, note, box
         self.name = ""
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
@@ -91,7 +97,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
             return exact(self.builder_, call, self.device)
         rule = RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
-            return rule(self.builder_, call, self.device, self.say)
+            return rule(self.builder_, call, _Setting(self.device, self.box, self.say))
         followed = follow(self.builder_, call)
         if followed is None:
             return call
@@ -106,14 +112,14 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         self.note(Decision(by, self.name, outcome))
 
 
-def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
+def _matmul(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) -> relax.Expr:
     a, b = call.args
     dtype = _dtype(call)
-    unpacked = _unpacked(a, b, device)
-    say("panels", unpacked or "a product with its right operand in panels")
+    unpacked = _unpacked(a, b, setting.device)
+    setting.say("panels", unpacked or "a product with its right operand in panels")
     if unpacked is not None:
         return call_te(builder, partial(matmul, dtype=dtype), a, b, name="matmul")
-    width = panel_width(device, accumulator(dtype), b.ty.shape[-1])
+    width = panel_width(setting.device, accumulator(dtype), b.ty.shape[-1])
     if isinstance(b, ir.GenericConst):
         with read(b) as array:
             panels = constant(pack_array(array, width))
@@ -137,14 +143,14 @@ def _unpacked(a: relax.Expr, b: relax.Expr, device: Device) -> Declined | None:
     return None
 
 
-def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
+def _conv(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
     if _static_shape(weight) is None or static(data.ty.shape[1]) is None:
-        say("convolutions", Declined("the sizes of its weights or its channels are not known: sums as written"))
+        setting.say("convolutions", Declined("the sizes of its weights or its channels are not known: sums as written"))
         return call_te(builder, partial(conv, shape=shape, dtype=dtype), data, weight, name="conv")
     spatial = len(shape.strides)
-    result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, device, say))
+    result = _conv_last(builder, to_last(builder, data, spatial), weight, _Conv(shape, dtype, setting))
     return to_first(builder, builder.emit(result), spatial)
 
 
@@ -154,60 +160,31 @@ class _Conv:
 
     shape: ConvShape
     dtype: str
-    device: Device
-    say: Say
+    setting: _Setting
 
 
 def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr, conv_: _Conv) -> relax.Expr:
     """The convolution of data with channels last; `weight` is `[O, C / groups, *kernel]` with known extents."""
-    shape, dtype = conv_.shape, conv_.dtype
+    shape, dtype, setting = conv_.shape, conv_.dtype, conv_.setting
     outputs, _, *kernel = (int(extent) for extent in weight.ty.shape)
     pairs = enumerate(zip(data.ty.shape.values[1:-1], kernel, strict=True))
     spatial = [output_size(size, width, shape, dim) for dim, (size, width) in pairs]
     if shape.groups > 1 and shape.groups == outputs == int(data.ty.shape[-1]):
         kernels = _rearranged(builder, weight, depthwise_weight, depthwise_weight_array)
-        conv_.say("convolutions", "depthwise, along the channels")
+        setting.say("convolutions", "depthwise, along the channels")
         build = partial(depthwise_last, shape=shape, dtype=dtype)
         return call_te(builder, build, data, kernels, spatial, name="depthwise")
-    width = _panel_channels(conv_.device, accumulator(dtype), outputs // shape.groups)
-    untransformed = _untransformed(data, weight, conv_, spatial)
-    conv_.say("winograd", untransformed or "a convolution in transformed tiles")
+    width = _panel_channels(setting.device, accumulator(dtype), outputs // shape.groups)
+    winograd = Winograd(shape, conv_.dtype, spatial, width)
+    untransformed = winograd.declined(data, weight, setting.device, setting.box)
+    setting.say("winograd", untransformed or "a convolution in transformed tiles")
     if untransformed is None:
-        depth = winograd_depth(int(data.ty.shape[-1]), conv_.device.lanes(32))
-        with read(weight) as taps:
-            turned = constant(winograd_weight_array(taps, width, depth))
-        turns = [constant(np.array(matrix, dtype)) for matrix in (INPUT, OUTPUT)]
-        build = partial(conv_winograd, shape=shape, channels=outputs)
-        return call_te(builder, build, data, turned, *turns, spatial, name="conv")
+        return winograd.kernels(builder, data, weight, setting.device)
     tensor = partial(pack_panels, groups=shape.groups, width=width)
     array = partial(pack_panels_array, groups=shape.groups, width=width)
     panels = _rearranged(builder, weight, tensor, array)
     build = partial(conv_last, shape=shape, channels=outputs, dtype=dtype)
     return call_te(builder, build, data, panels, spatial, name="conv")
-
-
-def _untransformed(data: relax.Expr, weight: relax.Expr, conv_: _Conv, spatial: list[tirx.Expr]) -> Declined | None:
-    """The reason why a convolution does not use Winograd. It needs a 3 by 3 kernel, whole vectors of channels and
-    enough outputs."""
-    shape, device = conv_.shape, conv_.device
-    if not isinstance(weight, ir.GenericConst):
-        return Declined("its weights are computed")
-    if not device.transforms or device.vector_bits < WINOGRAD_BITS:
-        return Declined("on this device it takes longer")
-    if shape.groups > 1:
-        return Declined("it has groups")
-    sizes, lanes = [int(extent) for extent in weight.ty.shape], device.lanes(32)
-    if sizes[2:] != [TAPS, TAPS] or any(n > 1 for n in (*shape.strides, *shape.dilation)):
-        return Declined(f"it is not {TAPS} by {TAPS} with strides and dilations of 1")
-    if min(shape.padding) < 0:
-        return Declined("it crops")
-    if any(str(tensor.ty.dtype) != "float32" for tensor in (data, weight)) or conv_.dtype != "float32":
-        return Declined("it is not in float32")
-    if any(size % lanes or size < 2 * lanes for size in sizes[:2]):
-        return Declined(f"its channels are not at least two whole vectors of {lanes}")
-    if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, spatial):
-        return Declined("its images are too small, or of unknown size, for the size of its weights")
-    return None
 
 
 def _panel_channels(device: Device, dtype: str, channels: int) -> int:
@@ -230,13 +207,15 @@ def _rearranged(
     return builder.emit(call_te(builder, tensor, weight, name="rearranged"))
 
 
-def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Device, say: Say) -> relax.Expr:
+def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) -> relax.Expr:
     data, weight = call.args
     shape, dtype = _conv_shape(call), _dtype(call)
     extra = [int(n) for n in call.attrs.output_padding]
     sizes = _static_shape(weight)
     if sizes is None or any(step > 1 for step in shape.dilation):
-        say("convolutions", Declined("the sizes of its weights are not known, or it is dilated: sums as written"))
+        setting.say(
+            "convolutions", Declined("the sizes of its weights are not known, or it is dilated: sums as written")
+        )
         build = partial(conv_transpose, shape=shape, output_padding=extra, dtype=dtype)
         return call_te(builder, build, data, weight, name="conv_transpose")
     triples = enumerate(zip(data.ty.shape.values[2:], sizes[2:], extra, strict=True))
@@ -247,7 +226,7 @@ def _conv_transpose(builder: relax.BlockBuilder, call: relax.Call, device: Devic
     else:
         build = partial(phase_weight, shape=shape)
         weight = builder.emit(call_te(builder, build, weight, name="phase_weight"))
-    phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, device, say)
+    phases = _Conv(phase_shape(sizes[2:], extra, shape), dtype, setting)
     result = builder.emit(_conv_last(builder, to_last(builder, data, len(extents)), weight, phases))
     build = partial(interleaved, shape=shape)
     whole = builder.emit(call_te(builder, build, result, extents, name="interleaved"))
@@ -275,7 +254,7 @@ def _dtype(call: relax.Call) -> str:
     return str(call.attrs.out_dtype or call.args[0].ty.dtype)
 
 
-RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, Device, Say], relax.Expr]] = {
+RULES: dict[str, Callable[[relax.BlockBuilder, relax.Call, _Setting], relax.Expr]] = {
     "relax.matmul": _matmul,
     **{f"relax.nn.conv{rank}d": _conv for rank in (1, 2, 3)},
     **{f"relax.nn.conv{rank}d_transpose": _conv_transpose for rank in (1, 2, 3)},

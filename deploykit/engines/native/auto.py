@@ -9,20 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deploykit.dtypes import DTYPES
 from deploykit.engines import KeepingEngine, no_stream, on_host
 from deploykit.engines.native.gpu import cache_folder
-from deploykit.errors import DeploykitError, DeviceError
+from deploykit.engines.native.held import Held
+from deploykit.errors import DeploykitError, DeviceError, ShapeError
 
 if TYPE_CHECKING:
-    from deploykit.artifact.manifest import Manifest
+    from deploykit.artifact.manifest import Manifest, PortEntry
     from deploykit.engines import Engine, StreamEngine
-    from deploykit.engines.native.held import Held
 
 AUTO = "auto"
 
@@ -37,7 +39,8 @@ class Auto:
     """The engine of a model for which `starts` gives the engine of each device, by name, the CPU first.
 
     A model with states runs on the CPU, because repeated runs would change them. A device that fails is not chosen, and
-    left for the CPU if it fails later; `where` says what is chosen, and why."""
+    left for the CPU if it fails later; `where` says what is chosen, and why. A device that was left stays open while it
+    keeps values: the CPU takes copies of them, unless they are lost with it."""
 
     def __init__(self, manifest: Manifest, starts: Mapping[str, Callable[[], Engine]]) -> None:
         self._manifest = manifest
@@ -53,6 +56,8 @@ class Auto:
         except (KeyError, DeploykitError):
             name, self._engine, self._decided = self._cpu, starts[self._cpu](), False
         self._name = name
+        self._kept: weakref.WeakSet[Held] = weakref.WeakSet()
+        self._left: tuple[str, Engine] | None = None
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         try:
@@ -70,12 +75,21 @@ class Auto:
     def run_kept(
         self, inputs: Sequence[np.ndarray | Held], keep: Collection[int], function: str | None = None
     ) -> list[np.ndarray | Held]:
-        """The first run is on the CPU unless the choice is known, and what it keeps is in host memory."""
-        if not self._decided:
-            names = (port.name for port in self._manifest.function(function).inputs)
-            return list(self.run(on_host(names, inputs), function))
-        assert isinstance(self._engine, KeepingEngine)
-        return self._engine.run_kept(inputs, keep, function)
+        """The first run is on the CPU unless the choice is known, and what it keeps is in host memory.
+
+        Raises `DeviceError` for an input that is lost with the device on which it was kept."""
+        ports = self._manifest.function(function).inputs
+        if self._name != self._cpu:
+            try:
+                assert isinstance(self._engine, KeepingEngine)
+                results = self._engine.run_kept(inputs, keep, function)
+            except DeviceError as error:
+                self._leave(error)
+            else:
+                self._kept.update(value for value in results if isinstance(value, Held))
+                return results
+        given = [self._copied(port, value) for port, value in zip(ports, inputs, strict=True)]
+        return list(self.run(on_host((port.name for port in ports), given), function))
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
         return self._engine.arena_bytes(dims, function)
@@ -88,10 +102,32 @@ class Auto:
 
     def close(self) -> None:
         self._engine.close()
+        if self._left is not None:
+            self._left[1].close()
+
+    def _copied(self, port: PortEntry, value: np.ndarray | Held) -> np.ndarray | Held:
+        """An input for the CPU: a copy in host memory if the device that was left keeps it."""
+        if isinstance(value, np.ndarray) or value not in self._kept:
+            return value
+        assert self._left is not None
+        dtype = list(DTYPES)[value.code]
+        if dtype != port.dtype:
+            raise ShapeError(f"input '{port.name}': expected {port.dtype}, found {dtype}")
+        try:
+            return value.read()
+        except DeviceError as error:
+            device, _ = self._left
+            lost = f"input '{port.name}' is lost with {device}, on which it was kept ({error})"
+            raise DeviceError(
+                f"{lost}: run again from values in host memory; this session goes on on the CPU"
+            ) from error
 
     def _leave(self, error: DeviceError) -> None:
         """Go on with the CPU."""
-        self._engine.close()
+        if self._kept:
+            self._left = self._name, self._engine
+        else:
+            self._engine.close()
         self._engine = self._starts[self._cpu]()
         self.where = f"{self._cpu}: {self._name} fails ({error})"
         self._name = self._cpu

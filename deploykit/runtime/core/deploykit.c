@@ -1,4 +1,4 @@
-/* The checks and error texts that all models share. No heap, no globals, no stdio. */
+/* The checks that all models share. No heap, no globals, no stdio. */
 #include "deploykit.h"
 
 #include <string.h>
@@ -50,85 +50,6 @@ const char* dk_dtype_name(dk_dtype dtype) {
     return known_dtype(dtype) ? dtypes[dtype].name : "unknown";
 }
 
-/* Error texts: appended piece by piece, cut at the end of the buffer. */
-
-void dk_add_text(dk_model* model, const char* text) {
-    size_t used = strlen(model->error);
-    size_t count = strlen(text);
-    if (count > DK_ERROR_TEXT - 1 - used) {
-        count = DK_ERROR_TEXT - 1 - used;
-    }
-    memcpy(model->error + used, text, count);
-    model->error[used + count] = '\0';
-}
-
-/* Append a text, then a number. */
-static void add_number(dk_model* model, const char* text, int64_t value) {
-    char digits[24];
-    size_t at = sizeof digits - 1;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    digits[at] = '\0';
-    do {
-        digits[--at] = (char)('0' + (int)(rest % 10));
-        rest /= 10;
-    } while (rest != 0);
-    if (value < 0) {
-        digits[--at] = '-';
-    }
-    dk_add_text(model, text);
-    dk_add_text(model, digits + at);
-}
-
-static void start_error(dk_model* model) {
-    model->error[0] = '\0';
-    model->need.bytes = 0;
-    model->need.output = -1;
-    model->need.dim = -1;
-    model->need.extent = 0;
-}
-
-/* "input 'x'" */
-static void start_port_error(dk_model* model, const char* kind, const char* name) {
-    start_error(model);
-    dk_add_text(model, kind);
-    dk_add_text(model, " '");
-    dk_add_text(model, name);
-    dk_add_text(model, "'");
-}
-
-/* "input 'x' axis 1 (dim 'batch')" */
-static void start_axis_error(dk_model* model, int32_t input, int32_t axis) {
-    const dk_port* port = &model->descriptor->inputs[input];
-    const dk_axis* extent = &port->shape[axis];
-    start_port_error(model, "input", port->name);
-    add_number(model, " axis ", axis);
-    if (extent->dim != DK_AXIS_FIXED) {
-        dk_add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
-        dk_add_text(model, extent->text);
-        dk_add_text(model, "')");
-    }
-}
-
-static void add_expected(dk_model* model, const char* expected, const char* found) {
-    dk_add_text(model, ": expected ");
-    dk_add_text(model, expected);
-    dk_add_text(model, ", found ");
-    dk_add_text(model, found);
-}
-
-/* "1..5, found 7" */
-static void add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found) {
-    if (maximum == INT64_MAX) {
-        add_number(model, "at least ", minimum);
-    } else if (minimum == INT64_MIN) {
-        add_number(model, "at most ", maximum);
-    } else {
-        add_number(model, "", minimum);
-        add_number(model, "..", maximum);
-    }
-    add_number(model, ", found ", found);
-}
-
 /* Setting up */
 
 static int aligned(const void* address, size_t alignment) {
@@ -144,12 +65,12 @@ dk_status dk_check_call(
         return DK_ERROR_USAGE;
     }
     if (model->descriptor != descriptor) {
-        start_error(model);
+        dk_start_error(model);
         dk_add_text(model, "the model is not initialised");
         return DK_ERROR_USAGE;
     }
     if (missing != NULL) {
-        start_error(model);
+        dk_start_error(model);
         dk_add_text(model, "the ");
         dk_add_text(model, missing);
         dk_add_text(model, " are NULL");
@@ -174,7 +95,7 @@ dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     if (model == NULL) {
         return DK_ERROR_USAGE;
     }
-    start_error(model);
+    dk_start_error(model);
     if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
         dk_add_text(model, "the arena must start at a multiple of 64 bytes");
         return DK_ERROR_ARENA;
@@ -189,15 +110,15 @@ dk_status dk_init(
     size_t arena_bytes
 ) {
     memset(model, 0, sizeof *model);
-    start_error(model);
+    dk_start_error(model);
     model->descriptor = descriptor;
     if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
-        add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
-        add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
+        dk_add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
+        dk_add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
         return DK_ERROR_WEIGHTS;
     }
     if (weights_bytes > 0 && !aligned(weights, DK_WEIGHTS_ALIGNMENT)) {
-        add_number(model, "the weights must start at a multiple of ", DK_WEIGHTS_ALIGNMENT);
+        dk_add_number(model, "the weights must start at a multiple of ", DK_WEIGHTS_ALIGNMENT);
         dk_add_text(model, " bytes");
         return DK_ERROR_WEIGHTS;
     }
@@ -211,7 +132,7 @@ dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count
             return DK_OK;
         }
     }
-    start_error(model);
+    dk_start_error(model);
     dk_add_text(model, "the model is compiled for CPU ");
     dk_add_text(model, levels[count - 1].cpu);
     dk_add_text(model, ", and this one lacks some of its instructions: build it with --cpu portable, or for this CPU");
@@ -237,15 +158,35 @@ int64_t dk_tensor_bytes(const dk_tensor* tensor) {
     return bytes;
 }
 
+/* "input 'x' axis 1 (dim 'batch')" */
+static void start_axis_error(dk_model* model, int32_t input, int32_t axis) {
+    const dk_port* port = &model->descriptor->inputs[input];
+    const dk_axis* extent = &port->shape[axis];
+    dk_start_port_error(model, "input", port->name);
+    dk_add_number(model, " axis ", axis);
+    if (extent->dim != DK_AXIS_FIXED) {
+        dk_add_text(model, extent->dim == DK_AXIS_FORMULA ? " (formula '" : " (dim '");
+        dk_add_text(model, extent->text);
+        dk_add_text(model, "')");
+    }
+}
+
+static void add_expected(dk_model* model, const char* expected, const char* found) {
+    dk_add_text(model, ": expected ");
+    dk_add_text(model, expected);
+    dk_add_text(model, ", found ");
+    dk_add_text(model, found);
+}
+
 static dk_status
 check_memory(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
     if (bytes > 0 && tensor->data == NULL) {
-        start_port_error(model, kind, name);
+        dk_start_port_error(model, kind, name);
         dk_add_text(model, " has no data");
         return DK_ERROR_BUFFER;
     }
     if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
-        start_port_error(model, kind, name);
+        dk_start_port_error(model, kind, name);
         dk_add_text(model, " is not aligned for ");
         dk_add_text(model, dk_dtype_name(tensor->dtype));
         return DK_ERROR_BUFFER;
@@ -258,34 +199,34 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
     int64_t bytes;
     int32_t axis;
     if (tensor->dtype != port->dtype) {
-        start_port_error(model, "input", port->name);
+        dk_start_port_error(model, "input", port->name);
         add_expected(model, dk_dtype_name(port->dtype), dk_dtype_name(tensor->dtype));
         return DK_ERROR_DTYPE;
     }
     if (tensor->rank != port->rank) {
-        start_port_error(model, "input", port->name);
-        add_number(model, ": expected rank ", port->rank);
+        dk_start_port_error(model, "input", port->name);
+        dk_add_number(model, ": expected rank ", port->rank);
         dk_add_text(model, " [");
         for (axis = 0; axis < port->rank; ++axis) {
             dk_add_text(model, axis == 0 ? "" : ", ");
             dk_add_text(model, port->shape[axis].text);
         }
-        add_number(model, "], found rank ", tensor->rank);
+        dk_add_number(model, "], found rank ", tensor->rank);
         return DK_ERROR_SHAPE;
     }
     for (axis = 0; axis < tensor->rank; ++axis) {
         if (tensor->shape[axis] < 0 || tensor->shape[axis] > DK_MAX_EXTENT) {
-            start_port_error(model, "input", port->name);
-            add_number(model, " axis ", axis);
-            add_number(model, ": no tensor has extent ", tensor->shape[axis]);
+            dk_start_port_error(model, "input", port->name);
+            dk_add_number(model, " axis ", axis);
+            dk_add_number(model, ": no tensor has extent ", tensor->shape[axis]);
             return DK_ERROR_SHAPE;
         }
     }
     bytes = dk_tensor_bytes(tensor);
     if ((uint64_t)bytes > tensor->bytes) {
-        start_port_error(model, "input", port->name);
-        add_number(model, ": its shape needs ", bytes);
-        add_number(model, " bytes, found ", (int64_t)tensor->bytes);
+        dk_start_port_error(model, "input", port->name);
+        dk_add_number(model, ": its shape needs ", bytes);
+        dk_add_number(model, " bytes, found ", (int64_t)tensor->bytes);
         return DK_ERROR_BUFFER;
     }
     return check_memory(model, "input", port->name, tensor, bytes);
@@ -297,17 +238,17 @@ static void add_first_use(dk_model* model, int32_t dim, int64_t value) {
     int32_t input;
     int32_t axis;
     if (descriptor->dims[dim].capacity_of != NULL) {
-        add_number(model, ", but the states are made for ", value);
+        dk_add_number(model, ", but the states are made for ", value);
         return;
     }
     for (input = 0; input < descriptor->input_count; ++input) {
         const dk_port* port = &descriptor->inputs[input];
         for (axis = 0; axis < port->rank; ++axis) {
             if (port->shape[axis].dim == dim) {
-                add_number(model, ", but is ", value);
+                dk_add_number(model, ", but is ", value);
                 dk_add_text(model, " in input '");
                 dk_add_text(model, port->name);
-                add_number(model, "' axis ", axis);
+                dk_add_number(model, "' axis ", axis);
                 return;
             }
         }
@@ -320,8 +261,8 @@ dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input,
         return DK_OK;
     }
     start_axis_error(model, input, axis);
-    add_number(model, ": expected ", expected);
-    add_number(model, ", found ", found);
+    dk_add_number(model, ": expected ", expected);
+    dk_add_number(model, ", found ", found);
     return DK_ERROR_SHAPE;
 }
 
@@ -334,14 +275,14 @@ static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t
             return DK_OK;
         }
         start_axis_error(model, input, axis);
-        add_number(model, " is ", found);
+        dk_add_number(model, " is ", found);
         add_first_use(model, index, *value);
         return DK_ERROR_SHAPE;
     }
     if (found < dim->minimum || (dim->maximum >= 0 && found > dim->maximum)) {
         start_axis_error(model, input, axis);
         dk_add_text(model, ": expected ");
-        add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, found);
+        dk_add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, found);
         return DK_ERROR_SHAPE;
     }
     *value = found;
@@ -367,9 +308,9 @@ static dk_status check_capacity_dim(dk_model* model, const dk_dim* dim, int64_t 
     if (value >= dim->minimum && (dim->maximum < 0 || value <= dim->maximum)) {
         return DK_OK;
     }
-    start_port_error(model, "capacity dim", dim->name);
+    dk_start_port_error(model, "capacity dim", dim->name);
     dk_add_text(model, ": expected ");
-    add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, value);
+    dk_add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, value);
     return DK_ERROR_SHAPE;
 }
 
@@ -377,7 +318,7 @@ dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims) {
     const dk_model_descriptor* descriptor = model->descriptor;
     dk_status status = DK_OK;
     int32_t index;
-    start_error(model);
+    dk_start_error(model);
     for (index = 0; index < descriptor->dim_count && status == DK_OK; ++index) {
         if (descriptor->dims[index].capacity_of != NULL) {
             status = check_capacity_dim(model, &descriptor->dims[index], dims[index]);
@@ -397,21 +338,21 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
     if (bytes >= 0 && (uint64_t)bytes <= model->arena_bytes) {
         return DK_OK;
     }
-    start_error(model);
+    dk_start_error(model);
     model->need.bytes = bytes;
-    add_number(model, "arena: needs ", bytes);
-    add_number(model, " bytes, found ", (int64_t)model->arena_bytes);
+    dk_add_number(model, "arena: needs ", bytes);
+    dk_add_number(model, " bytes, found ", (int64_t)model->arena_bytes);
     return DK_ERROR_ARENA;
 }
 
 dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes) {
     const dk_port* port = &model->descriptor->outputs[output];
     if (bytes > 0 && (uint64_t)bytes > outputs[output].bytes) {
-        start_port_error(model, "output", port->name);
+        dk_start_port_error(model, "output", port->name);
         model->need.bytes = bytes;
         model->need.output = output;
-        add_number(model, ": needs ", bytes);
-        add_number(model, " bytes, found ", (int64_t)outputs[output].bytes);
+        dk_add_number(model, ": needs ", bytes);
+        dk_add_number(model, " bytes, found ", (int64_t)outputs[output].bytes);
         return DK_ERROR_CAPACITY;
     }
     return check_memory(model, "output", port->name, &outputs[output], bytes);
@@ -421,11 +362,11 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
     if (value >= minimum && value <= maximum) {
         return DK_OK;
     }
-    start_error(model);
+    dk_start_error(model);
     dk_add_text(model, "the value of '");
     dk_add_text(model, what);
     dk_add_text(model, "' must be ");
-    add_bounds(model, minimum, maximum, value);
+    dk_add_bounds(model, minimum, maximum, value);
     return DK_ERROR_DATA;
 }
 
@@ -456,11 +397,11 @@ FARTHEST(farthest_64, int64_t)
 FARTHEST(farthest_32, int32_t)
 
 static dk_status fail_index(dk_model* model, const char* what, int64_t at, int64_t value, const int64_t* bounds) {
-    start_error(model);
+    dk_start_error(model);
     dk_add_text(model, what);
     dk_add_text(model, " must be ");
-    add_bounds(model, bounds[0], bounds[1], value);
-    add_number(model, " at element ", at);
+    dk_add_bounds(model, bounds[0], bounds[1], value);
+    dk_add_number(model, " at element ", at);
     return DK_ERROR_DATA;
 }
 
@@ -487,51 +428,6 @@ dk_status dk_check_indices(
         }
     }
     return DK_OK;
-}
-
-/* The smallest extent that gives `needed` bytes, if bytes are proportional and `extent` gives `available`. */
-static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) {
-    int64_t whole;
-    if (extent <= 0 || available <= 0) {
-        return needed;
-    }
-    whole = needed / available + (needed % available != 0);
-    if (needed <= INT64_MAX / extent) {
-        return needed * extent / available + (needed * extent % available != 0);
-    }
-    return whole <= INT64_MAX / extent ? whole * extent : INT64_MAX;
-}
-
-dk_status
-dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent) {
-    start_error(model);
-    dk_add_text(model, "'");
-    dk_add_text(model, what);
-    add_number(model, "' needs ", needed);
-    add_number(model, " bytes, found ", available);
-    if (dim >= 0) {
-        model->need.dim = dim;
-        model->need.extent = scaled_extent(extent, needed, available);
-        dk_add_text(model, "; set capacity dim '");
-        dk_add_text(model, model->descriptor->dims[dim].name);
-        add_number(model, "' to ", model->need.extent);
-    }
-    return DK_ERROR_CAPACITY;
-}
-
-dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values) {
-    char piece[2] = {0, 0};
-    start_error(model);
-    for (; *message != '\0'; ++message) {
-        if (message[0] == '{' && message[1] == '}') {
-            add_number(model, "", *values++);
-            ++message;
-        } else {
-            piece[0] = *message;
-            dk_add_text(model, piece);
-        }
-    }
-    return DK_ERROR_SHAPE;
 }
 
 void dk_copy(void* target, const void* source, int64_t bytes) {

@@ -231,8 +231,20 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 /* Report DK_ERROR_SHAPE. Each `{}` in `message` is replaced by the next of `values`. */
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
 
+/* Begin the text of another error. */
+void dk_start_error(dk_model* model);
+
+/* The same, with "input 'x'". */
+void dk_start_port_error(dk_model* model, const char* kind, const char* name);
+
 /* Append to the text of the last error. */
 void dk_add_text(dk_model* model, const char* text);
+
+/* Append a text, then a number. */
+void dk_add_number(dk_model* model, const char* text, int64_t value);
+
+/* Append "1..5, found 7"; a missing bound is INT64_MIN or INT64_MAX. */
+void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found);
 
 /* Stands before each step that computes or copies, with its number in plan.json, and after the last one with -1. It
    does nothing unless the model is compiled with -DDK_PROFILE and linked with a profiler. */

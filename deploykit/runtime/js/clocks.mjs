@@ -53,7 +53,7 @@ class TimestampClock extends HostClock {
     const { device } = driver;
     this.#driver = driver;
     this.#queries = device.createQuerySet({ type: 'timestamp', count: QUERIES });
-    this.#times = driver.makeBuffer(8 * QUERIES, GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC, 'times');
+    this.#times = driver.buffers.make(8 * QUERIES, GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC, 'times');
   }
 
   /**
@@ -90,7 +90,7 @@ class TimestampClock extends HostClock {
     if (bytes === 0) {
       return;
     }
-    const staging = this.#driver.makeBuffer(bytes, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'times');
+    const staging = this.#driver.buffers.make(bytes, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'times');
     const encoder = device.createCommandEncoder();
     encoder.resolveQuerySet(this.#queries, 0, bytes / 8, this.#times, 0);
     encoder.copyBufferToBuffer(this.#times, 0, staging, 0, bytes);

@@ -4,7 +4,7 @@ import { DeviceLostError } from './errors.mjs';
 import { BLOCK } from './limits.mjs';
 
 /** @typedef {import('./gpu.mjs').GpuDriver} GpuDriver */
-/** @typedef {import('./gpu.mjs').Slice} Slice */
+/** @typedef {import('./buffers.mjs').Slice} Slice */
 
 /** Milliseconds after which a device that ends no work counts as lost. */
 const PATIENCE = 100;
@@ -67,7 +67,7 @@ export class Downloads {
     const staging = this.#room();
     for (const { source, at } of this.#parts) {
       const { buffer, offset, bytes } = source;
-      encoder.copyBufferToBuffer(this.#driver.buffer(buffer), offset, staging, at, Math.ceil(bytes / 4) * 4);
+      encoder.copyBufferToBuffer(this.#driver.buffers.get(buffer), offset, staging, at, Math.ceil(bytes / 4) * 4);
     }
   }
 
@@ -89,7 +89,7 @@ export class Downloads {
       this.#staging?.destroy();
       this.#staging = null;
       const size = Math.max(BLOCK, 2 ** Math.ceil(Math.log2(this.#bytes)));
-      this.#staging = this.#driver.makeBuffer(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'results');
+      this.#staging = this.#driver.buffers.make(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'results');
     }
     return this.#staging;
   }

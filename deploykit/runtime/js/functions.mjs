@@ -127,7 +127,7 @@ export class FunctionsModel {
     const bytes = Math.max(...needs.map(({ host }) => host));
     const [{ module }] = stateful;
     module.reserve(this.#end + bytes, 'the states', 'choose smaller ones');
-    module.driver?.clear(STATES, needs[0].whole, 'the states');
+    module.driver?.buffers.clear(STATES, needs[0].whole, 'the states');
     stateful.forEach(({ module: { exports } }) => module.check(exports.reset_state(this.#end, bytes)));
     stateful.forEach(({ module: own }) => own.check(own.exports.set_state(this.#end, bytes)));
     const top = Math.ceil((this.#end + bytes) / ALIGNMENT) * ALIGNMENT;

@@ -83,7 +83,7 @@ export class GpuModule extends ModelModule {
     const driver = new GpuDriver(await openDevice());
     const compiled = shaders.then((text) => {
       const features = new Set([...driver.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])]);
-      const sources = shadersOf(new TextDecoder().decode(text), features, driver.bindable);
+      const sources = shadersOf(new TextDecoder().decode(text), features, driver.buffers.bindable);
       advance({ shaders: sources.length });
       return driver.compile(sources, () => advance({ compiled: 1 }));
     });
@@ -116,7 +116,7 @@ export class GpuModule extends ModelModule {
   reserveWeights(pieces, arena) {
     this.onHost = this.exports.host_memory();
     super.reserveWeights(this.onHost & HOST_WEIGHTS ? pieces : [], this.onHost & HOST_ARENA ? arena : 0);
-    this.weightBytes = this.driver.provideWeights(pieces, this.exports.part_bytes());
+    this.weightBytes = this.driver.buffers.provideWeights(pieces, this.exports.part_bytes());
   }
 
   /**
@@ -128,7 +128,7 @@ export class GpuModule extends ModelModule {
     if (this.onHost & HOST_WEIGHTS) {
       super.placeWeights(offset, part);
     }
-    this.driver.writeWeights(offset, part);
+    this.driver.buffers.writeWeights(offset, part);
   }
 
   /**
@@ -177,7 +177,7 @@ export class GpuModule extends ModelModule {
       const results = this.begin(tensors);
       this.places(tensors);
       this.driver.restart();
-      this.exports.restart(this.driver.bindable);
+      this.exports.restart(this.driver.buffers.bindable);
       let status = this.exports.run();
       while (status === PENDING) {
         await this.driver.settle();
@@ -239,21 +239,21 @@ export class GpuModule extends ModelModule {
    */
   layOut(top) {
     const places = super.layOut(top);
-    this.driver.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
+    this.driver.buffers.provide(ARENA, this.exports.arena_bytes(), 'intermediate results');
     const view = this.view();
     this.inputs.forEach(({ name }, index) => {
       const input = this.exports.input(index);
       if (view.getUint32(input, true) !== ON_DEVICE) {
-        this.driver.provide(PORTS + index, view.getUint32(input + 4, true), `input '${name}'`);
+        this.driver.buffers.provide(PORTS + index, view.getUint32(input + 4, true), `input '${name}'`);
       }
     });
     this.outputs.forEach(({ name }, index) => {
       const number = PORTS + this.inputs.length + index;
       const bytes = view.getUint32(this.exports.output(index) + 4, true);
       if (this.keeps(index)) {
-        this.held.set(index, new Held(this.driver, this.driver.keep(bytes, `output '${name}'`), bytes));
+        this.held.set(index, new Held(this.driver, this.driver.buffers.keep(bytes, `output '${name}'`), bytes));
       } else {
-        this.driver.provide(number, bytes, `output '${name}'`);
+        this.driver.buffers.provide(number, bytes, `output '${name}'`);
       }
     });
     return places;

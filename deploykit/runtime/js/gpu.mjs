@@ -1,30 +1,21 @@
-// The WebGPU driver of the runtime's device interface (driver.h): buffers, shaders, and the calls of a model's steps.
+// The WebGPU driver of the runtime's device interface (driver.h): shaders, and the calls of a model's steps.
 // Commands are recorded and submitted together; the host waits only when it reads results.
 
+import { Buffers, bytesBound } from './buffers.mjs';
 import { pipelineOf } from './device.mjs';
 import { Downloads, mapped } from './downloads.mjs';
 import { DeviceLostError, MemoryError, UsageError } from './errors.mjs';
 import { BLOCK, MOST_GROUPS, WORKGROUP } from './limits.mjs';
 import { OK } from './module.mjs';
 
-/** @typedef {{ buffer: number, offset: number, bytes: number }} Slice */
+/** @typedef {import('./buffers.mjs').Slice} Slice */
 
 export const FAILED = 10;
 export const PENDING = 11;
 
-/** The first number of a buffer that keeps a value between runs. */
-const KEPT = 2 ** 20;
-/** The most such buffers that are not in use and serve again. */
-const MOST_DISCARDED = 8;
-/** The number of the weights' buffer. The weights may take several buffers, which have the numbers -1, -2, ... */
-const WEIGHTS = 1;
 /** The most blocks of scalars in one submission. */
 const MOST_BLOCKS = 1024;
-/** The most bind groups that are kept; each size of the inputs needs its own. */
-const MOST_KEPT = 4096;
 const SLICE_BYTES = 24;
-/** Bytes of the largest element of an array: a vector. */
-const MOST_ELEMENT = 16;
 /** The prefix of functions that only shaders for teams of invocations call. */
 const TEAM = 'team_';
 /** The largest subgroup there may be. */
@@ -41,21 +32,11 @@ if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.f
 }
 `;
 
-/**
- * Where the binding of a slice ends.
- * @param {Slice} slice
- */
-function endOf({ offset, bytes }) {
-  return offset + Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
-}
-
 export class GpuDriver {
   /** @param {GPUDevice} device */
   constructor(device) {
     this.device = device;
-    const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
-    /** The most bytes that the device binds at once. */
-    this.bindable = Math.min(maxBufferSize, maxStorageBufferBindingSize);
+    this.buffers = new Buffers(device);
     /** @type {Error | null} */
     this.lost = null;
     /** @type {GPUComputePipeline[]} */
@@ -66,26 +47,9 @@ export class GpuDriver {
      * @type {number[]}
      */
     this.strides = [];
-    /** @type {Map<number, GPUBuffer>} */
-    this.buffers = new Map();
-    /**
-     * Buffers that kept values, the first to be discarded first.
-     * @type {number[]}
-     */
-    this.discarded = [];
-    this.nextKept = KEPT;
-    /** The offsets in the weights at which their buffers begin. */
-    this.starts = [0];
-    /** @type {Map<string, GPUBindGroup>} */
-    this.groups = new Map();
     this.blocks = new Int32Array((MOST_BLOCKS * BLOCK) / 4);
     this.blockCount = 0;
-    this.uniforms = this.makeBuffer(MOST_BLOCKS * BLOCK, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, 'scalars');
-    /**
-     * Buffers that empty tensors are bound to, by the index of the operand.
-     * @type {GPUBuffer[]}
-     */
-    this.nothing = [];
+    this.uniforms = this.buffers.make(MOST_BLOCKS * BLOCK, GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST, 'scalars');
     /** @type {GPUCommandEncoder | null} */
     this.encoder = null;
     /** @type {GPUComputePassEncoder | null} */
@@ -133,86 +97,6 @@ export class GpuDriver {
   }
 
   /**
-   * @param {number} size
-   * @param {number} usage
-   * @param {string} label
-   */
-  makeBuffer(size, usage, label) {
-    const { maxBufferSize } = this.device.limits;
-    if (size > maxBufferSize) {
-      const words = `${label} would take ${size} bytes of the GPU, which gives at most ${maxBufferSize}`;
-      throw new MemoryError(`${words}: load with device 'wasm'`, size);
-    }
-    return this.device.createBuffer({ size, usage, label });
-  }
-
-  /**
-   * Make sure that the buffer with this number has at least `bytes`; a smaller one is replaced.
-   * @param {number} number
-   * @param {number} bytes
-   * @param {string} label
-   */
-  provide(number, bytes, label) {
-    const size = Math.max(BLOCK, Math.ceil(bytes / BLOCK) * BLOCK);
-    const before = this.buffers.get(number);
-    if (before && before.size >= size) {
-      return before;
-    }
-    this.remove(number);
-    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-    const buffer = this.makeBuffer(size, usage, label);
-    this.buffers.set(number, buffer);
-    return buffer;
-  }
-
-  /**
-   * Replace the buffer with this number by one of zeros.
-   * @param {number} number
-   * @param {number} bytes
-   * @param {string} label
-   */
-  clear(number, bytes, label) {
-    this.remove(number);
-    this.provide(number, bytes, label);
-  }
-
-  /** @param {number} number */
-  remove(number) {
-    if (this.buffers.has(number)) {
-      this.buffer(number).destroy();
-      this.buffers.delete(number);
-      this.groups.clear();
-    }
-  }
-
-  /**
-   * A buffer for a value that stays on the device; returns its number.
-   * @param {number} bytes
-   * @param {string} label
-   */
-  keep(bytes, label) {
-    const fits = (/** @type {number} */ size) => size >= bytes && size <= Math.max(BLOCK, 2 * bytes);
-    const again = this.discarded.findIndex((number) => fits(this.buffer(number).size));
-    if (again >= 0) {
-      return this.discarded.splice(again, 1)[0];
-    }
-    this.provide(this.nextKept, bytes, label);
-    this.nextKept += 1;
-    return this.nextKept - 1;
-  }
-
-  /**
-   * Release a buffer that no run uses.
-   * @param {number} number
-   */
-  discard(number) {
-    this.discarded.push(number);
-    if (this.discarded.length > MOST_DISCARDED) {
-      this.remove(/** @type {number} */ (this.discarded.shift()));
-    }
-  }
-
-  /**
    * What a buffer keeps, apart from any run.
    * @param {{ number: number, bytes: number }} held
    */
@@ -222,63 +106,16 @@ export class GpuDriver {
     }
     this.raise();
     const size = Math.max(4, Math.ceil(bytes / 4) * 4);
-    const staging = this.makeBuffer(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'a kept value');
+    const staging = this.buffers.make(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'a kept value');
     try {
       const encoder = this.device.createCommandEncoder();
-      encoder.copyBufferToBuffer(this.buffer(number), 0, staging, 0, size);
+      encoder.copyBufferToBuffer(this.buffers.get(number), 0, staging, 0, size);
       this.device.queue.submit([encoder.finish()]);
       await mapped(this, staging, size);
       return staging.getMappedRange().slice(0, bytes);
     } finally {
       staging.destroy();
     }
-  }
-
-  /**
-   * Make as few buffers for the weights as possible; returns the bytes of all weights. A tensor is in one buffer,
-   * unless it is larger than a buffer can be.
-   * @param {readonly import('./module.mjs').Piece[]} pieces
-   * @param {number} part a tensor is divided only at multiples of this many bytes
-   */
-  provideWeights(pieces, part) {
-    const most = this.device.limits.maxBufferSize;
-    const starts = [0];
-    let start = 0;
-    let tensor = 0;
-    let end = 0;
-    for (const { bytes, goesOn } of pieces) {
-      tensor = goesOn ? tensor : end;
-      const fits = tensor > start ? tensor : end - ((end - start) % part);
-      end += bytes;
-      if (end - start > most && fits > start) {
-        starts.push((start = fits));
-      }
-    }
-    this.starts = starts;
-    starts.forEach((start, index) => this.provide(-1 - index, (starts[index + 1] ?? end) - start, 'the weights'));
-    return end;
-  }
-
-  /**
-   * @param {number} offset
-   * @param {Uint8Array<ArrayBuffer>} data a piece: a multiple of 4 bytes
-   */
-  writeWeights(offset, data) {
-    const place = this.placed({ buffer: WEIGHTS, offset, bytes: data.length });
-    this.device.queue.writeBuffer(this.buffer(place.buffer), place.offset, data);
-  }
-
-  /**
-   * The buffer and offset of a slice; slices of the weights are placed in one of their buffers.
-   * @param {Slice} slice
-   * @returns {Slice}
-   */
-  placed({ buffer, offset, bytes }) {
-    if (buffer !== WEIGHTS) {
-      return { buffer, offset, bytes };
-    }
-    const index = this.starts.findLastIndex((start) => start <= offset);
-    return { buffer: -1 - index, offset: offset - this.starts[index], bytes };
   }
 
   /** The functions that the model's WebAssembly imports. */
@@ -364,7 +201,7 @@ export class GpuDriver {
   slice(address) {
     const view = new DataView(this.bytes(), address, SLICE_BYTES);
     const long = (/** @type {number} */ at) => Number(view.getBigInt64(at, true));
-    return this.placed({ buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) });
+    return this.buffers.placed({ buffer: view.getInt32(0, true), offset: long(8), bytes: long(16) });
   }
 
   /**
@@ -389,47 +226,9 @@ export class GpuDriver {
     const pass = this.open();
     const groups = Math.ceil(invocations / (this.strides[kernel] ?? WORKGROUP));
     pass.setPipeline(pipeline);
-    pass.setBindGroup(0, this.group(kernel, pipeline, places), [block * BLOCK]);
+    pass.setBindGroup(0, this.buffers.group(kernel, pipeline, this.uniforms, places), [block * BLOCK]);
     pass.dispatchWorkgroups(Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS));
     this.touched.push(...places);
-  }
-
-  /**
-   * The bind group of a dispatch; equal dispatches share one.
-   * @param {number} kernel
-   * @param {GPUComputePipeline} pipeline
-   * @param {readonly Slice[]} places
-   */
-  group(kernel, pipeline, places) {
-    const key = `${kernel}:${places.map(({ buffer, offset, bytes }) => `${buffer},${offset},${bytes}`).join(';')}`;
-    const known = this.groups.get(key);
-    if (known) {
-      return known;
-    }
-    const entries = places.map(({ buffer, offset, bytes }, index) => {
-      if (bytes === 0) {
-        // The offset of an empty tensor may be the end of a buffer, which cannot be bound, or overlap another tensor.
-        this.nothing[index] ??= this.makeBuffer(BLOCK, GPUBufferUsage.STORAGE, 'nothing');
-        return { binding: index + 1, resource: { buffer: this.nothing[index] } };
-      }
-      const size = Math.ceil(bytes / MOST_ELEMENT) * MOST_ELEMENT;
-      if (size > this.bindable) {
-        throw new MemoryError(`a tensor of ${size} bytes is larger than the ${this.bindable} that this GPU can bind`, size);
-      }
-      return { binding: index + 1, resource: { buffer: this.buffer(buffer), offset, size } };
-    });
-    const scalars = { binding: 0, resource: { buffer: this.uniforms, size: BLOCK } };
-    const made = this.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries: [scalars, ...entries] });
-    if (this.groups.size === MOST_KEPT) {
-      this.groups.clear();
-    }
-    this.groups.set(key, made);
-    return made;
-  }
-
-  /** @param {number} number */
-  buffer(number) {
-    return /** @type {GPUBuffer} */ (this.buffers.get(number));
   }
 
   /**
@@ -438,7 +237,7 @@ export class GpuDriver {
    * @param {Slice} source
    */
   copy(target, offset, source) {
-    const most = Math.floor(this.bindable / BLOCK - 1) * BLOCK;
+    const most = Math.floor(this.buffers.bindable / BLOCK - 1) * BLOCK;
     for (let done = 0; done < source.bytes; done += most) {
       const bytes = Math.min(most, Math.ceil((source.bytes - done) / 4) * 4);
       // Bindings begin at multiples of a block.
@@ -467,10 +266,10 @@ export class GpuDriver {
   put(buffer, offset, data) {
     if (!this.clock?.defer(() => this.put(buffer, offset, data))) {
       const end = offset + data.length;
-      if (this.touched.some((used) => used.buffer === buffer && used.offset < end && offset < endOf(used))) {
+      if (this.touched.some((used) => used.buffer === buffer && used.offset < end && offset < used.offset + bytesBound(used.bytes))) {
         this.submit();
       }
-      this.device.queue.writeBuffer(this.buffer(buffer), offset, data);
+      this.device.queue.writeBuffer(this.buffers.get(buffer), offset, data);
     }
   }
 

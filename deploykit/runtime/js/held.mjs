@@ -27,7 +27,7 @@ export class Held {
   release() {
     this.#users -= 1;
     if (this.#users === 0) {
-      this.driver.discard(this.number);
+      this.driver.buffers.discard(this.number);
     }
   }
 

@@ -50,7 +50,7 @@ _PAGE_BYTES = 16 << 10
 _SMALL = {*runtime.CHECKS, *runtime.gpu_sources(CODE, instances=False)}
 """Sources whose time is short beside that of kernels."""
 
-_SHARED = (runtime.CORE, runtime.THREADS, runtime.CPU)
+_SHARED = (*runtime.CORE, runtime.THREADS, runtime.CPU)
 
 
 def link(
@@ -85,7 +85,7 @@ def link(
         for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
             inputs.append(scratch / f"shared-{source.stem}.o")
             size = ("-Os",) if source in _SMALL else ()
-            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source == runtime.CORE else ()
+            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source in runtime.CORE else ()
             inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
         for source in _java_sources(java):
             inputs.append(scratch / f"shared-{source.stem}.o")

@@ -1,6 +1,7 @@
 """Plain C99 for a microcontroller or any other machine: no heap, no threads, memory sizes known at compile time.
 
-model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c are the same for all models
+model.h model.c     the interface and the host code of the model; deploykit.h deploykit.c errors.c are the same for all
+                    models
 kernels.c           the kernels
 weights.h weights.c the constants, as const data that can stay in flash
 states.h states.c   for a model with states
@@ -74,7 +75,7 @@ class EmbeddedTarget:
             (folder / name).write_bytes(data)
         copied = (
             runtime.HEADER,
-            runtime.CORE,
+            *runtime.CORE,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         )
         for source in copied:

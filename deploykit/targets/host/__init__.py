@@ -5,8 +5,8 @@ weights.bin     the constants; the caller loads or maps the file and passes its 
 model.h         the interface of the model, deploykit.h the types, threads.h the pool
 kernels.spv kernels.cl   the code of the kernels for the devices vulkan and opencl, if it was built for them
 model_on_gpu.h <name>_on_gpu_kernels.h   the interface of the model on these devices, gpu.h that of their drivers
-model.c part_*.c deploykit.c threads.c cpu.c kernels.o    the sources and objects of the library, to link them into a
-                program instead; part_*.c exist if there are kernels for several CPUs
+model.c part_*.c deploykit.c errors.c threads.c cpu.c kernels.o   the sources and objects of the library, to link them
+                into a program instead; part_*.c exist if there are kernels for several CPUs
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-COPIED = (runtime.HEADER, runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
+COPIED = (runtime.HEADER, *runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
 """Sources that all models share."""
 
 PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")

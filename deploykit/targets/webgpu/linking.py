@@ -33,7 +33,7 @@ _LINKER_OPTIONS = (
 )
 
 _SHARED_SOURCES = (
-    runtime.CORE,
+    *runtime.CORE,
     runtime.STATES[1],
     runtime.DRIVER,
     runtime.WASM_MODULE,

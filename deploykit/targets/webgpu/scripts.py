@@ -21,7 +21,7 @@ _JOINED = {
         *("opening", "model"),
     ),
     "choosing": ("choices", "trial", "choosing"),
-    "gpu": ("limits", "device", "downloads", "held", "gpu", "gpu-module"),
+    "gpu": ("limits", "device", "buffers", "downloads", "held", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),

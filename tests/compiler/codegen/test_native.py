@@ -76,6 +76,7 @@ def c99_math_functions() -> set[str]:
     return names | {f"{name}f" for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", [*CPUS, "native"])
 def test_only_standard_functions_are_called(kernels: list[Kernel], cpu: str, tmp_path: Path) -> None:
     path = tmp_path / "kernels.o"

@@ -102,6 +102,7 @@ SIZES = [(1, 1, 1), (2, 3, 9), (1, 16, 16), (2, 37, 70), (1, 1, 130), (1, 70, 13
 """Numbers of batches, query rows and keys: around the widths of vectors, tiles and blocks."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cpu", "forms"), [("native", FORMS), ("x86-64-v2", ("scaled", "chosen")), ("x86-64-v3", ("mask",))]
 )

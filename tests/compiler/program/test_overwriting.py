@@ -126,6 +126,7 @@ random_kernels: Any = given(kernels())
 """Decorator for a test that takes a random kernel."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @random_kernels

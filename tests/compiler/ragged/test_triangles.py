@@ -103,7 +103,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", CASES)
 def test_results(runtime: Runtime, name: str) -> None:
     case = CASES[name]
@@ -223,7 +223,7 @@ SCORES = {
 }
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", SCORES)
 def test_columns(runtime: Runtime, name: str) -> None:
     case = SCORES[name]

@@ -33,6 +33,7 @@ BY_ELEMENT = replace(VECTORS, name="by-element", by_element=True)
 """A device whose products take their left factors from vectors."""
 
 Argument = np.ndarray | int
+Rule = Callable[[tirx.PrimFunc, Device], tirx.PrimFunc]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,9 +54,7 @@ def fenced(array: np.ndarray) -> np.ndarray:
 class Compiled:
     """A compiled kernel. It takes arrays and integers in the order of its parameters. `rule` schedules it."""
 
-    def __init__(
-        self, func: tirx.PrimFunc, device: Device, rule: Callable[[tirx.PrimFunc, Device], tirx.PrimFunc] = schedule
-    ) -> None:
+    def __init__(self, func: tirx.PrimFunc, device: Device, rule: Rule = schedule) -> None:
         self.func = rule(func, device)
         scalar = device.vector_bits == 0
         limit = {} if scalar else {"stack_limit": HOST_STACK_LIMIT}
@@ -142,14 +141,14 @@ def module(params: Sequence[tuple[str, Sequence[Any], str]], body: Callable[...,
 
 
 class Model:
-    """A module compiled for a device."""
+    """A module compiled for a device. `rule` schedules its kernels."""
 
-    def __init__(self, mod: ir.IRModule, device: Device) -> None:
+    def __init__(self, mod: ir.IRModule, device: Device, rule: Rule = schedule) -> None:
         fuse = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(2), relax.transform.FuseTIR()]
         self.mod = tvm.ir.transform.Sequential(fuse)(legalize(mod, device))
         self.main = self.mod["main"]
         self.kernels = {
-            name.name_hint: Compiled(func, device)
+            name.name_hint: Compiled(func, device, rule)
             for name, func in self.mod.functions.items()
             if isinstance(func, tirx.PrimFunc)
         }

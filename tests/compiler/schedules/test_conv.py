@@ -113,6 +113,7 @@ def weight_of(case: Case) -> np.ndarray:
     return sample((case.outputs, case.channels // case.groups, *case.kernel))
 
 
+@pytest.mark.sampled(part=2)
 @devices
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_convolution(case: Case, device: Device) -> None:
@@ -124,6 +125,7 @@ def test_convolution(case: Case, device: Device) -> None:
         np.testing.assert_allclose(model(x), direct(x, weight, case), rtol=1e-4, atol=atol)
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_left_factors_from_vectors_give_the_same_bits(case: Case) -> None:
     weight = weight_of(case)

@@ -192,6 +192,7 @@ def test_imperative_kernels_are_kept() -> None:
     assert tvm_ffi.structural_equal(schedule(func, VECTORS), func)
 
 
+@pytest.mark.slow
 @devices
 def test_conditions_of_many_ways_do_not_multiply(device: Device) -> None:
     """Each condition would cut every part in three."""

@@ -43,6 +43,7 @@ def check(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     )
 
 
+@pytest.mark.sampled(part=3)
 @devices
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "uint8", "int64"])
 def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
@@ -52,6 +53,7 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
         check(model(a, b), a, b)
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("constant", [True, False])
 def test_left_factors_from_vectors_give_the_same_bits(dtype: str, constant: bool) -> None:

@@ -13,6 +13,7 @@ CODES = {
 SOURCES = {"float": np.float32, "int32": np.int32, "uint8": np.uint8, "bool": np.bool_, "float16": np.float16}
 
 
+@pytest.mark.sampled(part=2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_to_every_dtype_and_back(check: Check, source: str) -> None:
     names = [name for name in CODES if name != source]

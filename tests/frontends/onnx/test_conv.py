@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import deploykit
@@ -32,6 +33,17 @@ def test_same_padding_gives_sizes_that_are_known_to_agree(check: Check) -> None:
         b = Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, v)  y = Add(a, b) }"""
     assert not deploykit.load(parse(text)).requirements
     compare(check, text, {"x": numbers(1, 3, 7, 8), "w": numbers(3, 3, 3, 3), "v": numbers(3, 3, 1, 1)})
+
+
+def test_many_channels_and_images_of_all_sizes(check: Check) -> None:
+    """CPUs and GPUs compute such convolutions in transformed tiles."""
+    model = parse("""(float[n,32,h,w] x) => (float[n,32,h,w] y) {
+        a = Conv<pads=[1,1,1,1]>(x, u)  b = Relu(a)  c = Conv<pads=[2,0,0,2]>(b, v)  y = Add(c, x) }""")
+    for name in "uv":
+        model.graph.initializer.append(onnx.numpy_helper.from_array(numbers(32, 32, 3, 3) / 68, name))
+    sizes = [(1, 32, 1, 1), (2, 32, 1, 7), (1, 32, 4, 8), (3, 32, 13, 11)]
+    runs = [{"x": numbers(*size) / 4} for size in sizes]
+    check(model, *runs, expected=by_onnxruntime(model, *runs), rtol=1e-4)
 
 
 def test_groups_dilations_and_bias_in_one_to_three_dimensions(check: Check) -> None:
@@ -74,6 +86,7 @@ def test_half_precision_is_summed_in_single(check: Check) -> None:
     check(text, ones, expected=[[np.full((1, 1, 2), 4096, np.float16)]])
 
 
+@pytest.mark.sampled(part=2)
 @pytest.mark.parametrize(("group", "offset_group"), [(1, 1), (2, 1), (2, 2)])
 def test_deformable(check: Check, group: int, offset_group: int) -> None:
     taps = offset_group * 6

@@ -18,6 +18,8 @@ from deploykit.compiler.tir.rewriting import collect
 
 OPAQUE = 8
 """TVM's pattern of a kernel that is not fused with others."""
+FUSABLE = 4
+"""TVM's pattern of a kernel with which elementwise kernels behind it are fused."""
 INJECTIVE = 2
 """TVM's pattern of a kernel that computes each element from one element of each operand, wherever that is."""
 

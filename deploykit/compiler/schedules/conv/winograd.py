@@ -22,6 +22,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.winograd import INPUT, OUTPUT, OUTPUTS, POINTS
 from deploykit.compiler.schedules.conv.register_tiles import tile_height
+from deploykit.compiler.schedules.conv.transform import both_ways
 from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -214,13 +215,13 @@ class _Emitter:
 
     def turned(self, row: Expr, channel: Expr, value: Callable[[Expr, Expr, Expr], Expr]) -> tirx.Stmt:
         """Compute the points of one vector of channels from the inputs `value(p, q, lane)`."""
-        conv = self.conv
+        conv, lanes = self.conv, self.conv.tile.lanes
 
         def put(a: int, b: int, lane: Expr, result: Expr) -> tirx.Stmt:
             place = row * self.points_pitch + (a * POINTS + b) * conv.depth + channel + lane
             return tirx.BufferStore(self.points, result, [place])
 
-        return _both_ways(INPUT, conv.tile, value, put)
+        return both_ways(INPUT, lanes, conv.tile.dtype, value, put)
 
     def products(self, point: Expr, group: Expr, panel: Expr, block: Expr, strips: Expr) -> tirx.Stmt:
         """Add the products of a point, for one panel of weights and a block of channels, to the sums."""
@@ -287,7 +288,8 @@ class _Emitter:
             def line(i: Expr) -> tirx.Stmt:
                 return loop("j", across, lambda j: loop("lane", lanes, lambda lane: store(i, j, lane), kind))
 
-            return sequence([tirx.AllocBuffer(held), _both_ways(OUTPUT, conv.tile, value, put), loop("i", down, line)])
+            turned = both_ways(OUTPUT, lanes, conv.tile.dtype, value, put)
+            return sequence([tirx.AllocBuffer(held), turned, loop("i", down, line)])
 
         code.add(loop("v", tirx.truncdiv(valid, const(lanes)), vector))
         return code.statement()
@@ -296,64 +298,6 @@ class _Emitter:
 def _pitch(channels: int, lanes: int) -> int:
     """The elements from tile to tile: one vector more than needed, so that tiles lie in different sets of a cache."""
     return POINTS * POINTS * channels + lanes
-
-
-def _both_ways(
-    matrix: Sequence[Sequence[int]],
-    tile: Tile,
-    value: Callable[[Expr, Expr, Expr], Expr],
-    put: Callable[[int, int, Expr, Expr], tirx.Stmt],
-) -> tirx.Stmt:
-    """`matrix @ value @ matrix^T`, where each element is a vector; `put` stores the results."""
-    lanes, rows = tile.lanes, len(matrix)
-    half = local("half", rows * POINTS * lanes, tile.dtype)
-    statements: list[tirx.Stmt] = [tirx.AllocBuffer(half)]
-    for q in range(POINTS):
-        for a, factors in enumerate(matrix):
-            statements.append(_weighted(factors, lanes, _down(value, q), _half(half, a, q, lanes)))
-    for a in range(rows):
-        for b, factors in enumerate(matrix):
-            statements.append(_weighted(factors, lanes, _along(half, a, lanes), _result(put, a, b)))
-    return sequence(statements)
-
-
-def _weighted(
-    factors: Sequence[int], lanes: int, value: Callable[[int, Expr], Expr], put: Callable[[Expr, Expr], tirx.Stmt]
-) -> tirx.Stmt:
-    """The sum of values times these factors, as a vector."""
-
-    def element(lane: Expr) -> tirx.Stmt:
-        total: Expr | None = None
-        for index, factor in sorted(enumerate(factors), key=lambda item: abs(item[1]) != 1):
-            if not factor:
-                continue
-            term = value(index, lane)
-            if total is None:
-                total = term if factor == 1 else term * tirx.const(factor, dtype_of(term))
-            elif abs(factor) == 1:
-                total = total + term if factor > 0 else total - term
-            else:
-                total = total + term * tirx.const(factor, dtype_of(term))
-        assert total is not None, "no row of a transform's matrix is zero"
-        return put(lane, total)
-
-    return vectorized(lanes, element)
-
-
-def _down(value: Callable[[Expr, Expr, Expr], Expr], q: int) -> Callable[[int, Expr], Expr]:
-    return lambda index, lane: value(const(index), const(q), lane)
-
-
-def _half(half: Buffer, a: int, q: int, lanes: int) -> Callable[[Expr, Expr], tirx.Stmt]:
-    return lambda lane, result: tirx.BufferStore(half, result, [lane + (a * POINTS + q) * lanes])
-
-
-def _along(half: Buffer, a: int, lanes: int) -> Callable[[int, Expr], Expr]:
-    return lambda index, lane: tirx.BufferLoad(half, [lane + (a * POINTS + index) * lanes])
-
-
-def _result(put: Callable[[int, int, Expr, Expr], tirx.Stmt], a: int, b: int) -> Callable[[Expr, Expr], tirx.Stmt]:
-    return lambda lane, result: put(a, b, lane, result)
 
 
 def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:

@@ -22,6 +22,7 @@ from deploykit.compiler.schedules.gpu.attention import attention
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.gpu.vloop import divide_vloop
+from deploykit.compiler.schedules.gpu.winograd import is_transform, transform
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import collapsed, without_units
 from deploykit.compiler.schedules.kernel.stages import Nest, Opaque, Stage, scalars_of
@@ -105,7 +106,7 @@ def divide(
         if isinstance(found, _Taken) and any(len(piece.buffers) > gpu.bindings for piece in found.pieces):
             found = {found.choices[0].rule: f"its stages together touch more than {gpu.bindings} tensors"}
         if not isinstance(found, _Taken):
-            found = _alone(nest, stage, lambda stage, views: untiled or tile(stage, views, gpu, padding=padding), found)
+            found = _alone(nest, stage, *_rule(stage, gpu, untiled, padding=padding), found)
         touched = len(found.pieces[0].buffers)
         if touched > gpu.bindings:
             return Declined(f"it reads and writes {touched} tensors at once, more than {gpu.bindings}")
@@ -140,14 +141,21 @@ def _choices(rule: str, stages: Sequence[Stage | Opaque], declined: Mapping[str,
     return [Choice(stage.name, rule, declined) for stage in stages if isinstance(stage, Stage)]
 
 
-def _alone(nest: Nest, stage: Stage, tiles: Tiles, declined: Mapping[str, str]) -> _Taken:
+def _rule(stage: Stage, gpu: Gpu, untiled: Declined | None, *, padding: bool) -> tuple[str, Tiles]:
+    """The rule for a stage alone, and its name."""
+    if is_transform(stage):
+        return "winograd", lambda stage, views: untiled or transform(stage, views, gpu)
+    return "tile", lambda stage, views: untiled or tile(stage, views, gpu, padding=padding)
+
+
+def _alone(nest: Nest, stage: Stage, rule: str, tiles: Tiles, declined: Mapping[str, str]) -> _Taken:
     """The pieces of a stage in tiles, or with one invocation per element."""
     views = Views()
     ways = tiles(stage, views)
     if not isinstance(ways, Declined):
-        return _Taken([_piece(nest, [stage], views, way) for way in ways], _choices("tile", [stage], declined))
+        return _Taken([_piece(nest, [stage], views, way) for way in ways], _choices(rule, [stage], declined))
     piece = _piece(nest, [stage], views, Way(threads(stage)))
-    return _Taken([piece], [Choice(stage.name, ELEMENTS, {**declined, "tile": ways.reason}, fallback=True)])
+    return _Taken([piece], [Choice(stage.name, ELEMENTS, {**declined, rule: ways.reason}, fallback=True)])
 
 
 def _piece(

@@ -10,6 +10,8 @@ _WORDS = {
     "matmul": "a matrix product",
     "panels": "a convolution with its weights in panels",
     "winograd": "a convolution in transformed tiles",
+    "winograd_points": "a transform of the tiles of a convolution",
+    "winograd_outputs": "a transform of the tiles of a convolution",
     "depthwise": "a depthwise convolution",
     "integer_matmul": "a product of integers",
     "integer_conv": "a convolution of integers",

@@ -157,6 +157,7 @@ def _model(case: Case) -> Any:
     return model
 
 
+@pytest.mark.sampled(part=2)
 @pytest.mark.parametrize("name", CASES)
 def test_operators(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -194,6 +195,7 @@ def test_functions(name: str, given: list[np.ndarray], functions: dict[str, np.n
     assert wrong[worst] <= FUNCTIONS[name].ulp, f"{wrong[worst]:.2f} units at {place}: {functions[name][worst]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["1", "2"])
 def test_kernels_stay_in_their_buffers(side: str) -> None:
     """A kernel that touches memory beside a buffer ends the process."""

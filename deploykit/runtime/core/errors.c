@@ -1,0 +1,103 @@
+/* The texts of errors: appended piece by piece, cut at the end of the buffer. No heap, no globals, no stdio. */
+#include "deploykit.h"
+
+#include <string.h>
+
+void dk_add_text(dk_model* model, const char* text) {
+    size_t used = strlen(model->error);
+    size_t count = strlen(text);
+    if (count > DK_ERROR_TEXT - 1 - used) {
+        count = DK_ERROR_TEXT - 1 - used;
+    }
+    memcpy(model->error + used, text, count);
+    model->error[used + count] = '\0';
+}
+
+void dk_add_number(dk_model* model, const char* text, int64_t value) {
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    digits[at] = '\0';
+    do {
+        digits[--at] = (char)('0' + (int)(rest % 10));
+        rest /= 10;
+    } while (rest != 0);
+    if (value < 0) {
+        digits[--at] = '-';
+    }
+    dk_add_text(model, text);
+    dk_add_text(model, digits + at);
+}
+
+void dk_start_error(dk_model* model) {
+    model->error[0] = '\0';
+    model->need.bytes = 0;
+    model->need.output = -1;
+    model->need.dim = -1;
+    model->need.extent = 0;
+}
+
+void dk_start_port_error(dk_model* model, const char* kind, const char* name) {
+    dk_start_error(model);
+    dk_add_text(model, kind);
+    dk_add_text(model, " '");
+    dk_add_text(model, name);
+    dk_add_text(model, "'");
+}
+
+void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found) {
+    if (maximum == INT64_MAX) {
+        dk_add_number(model, "at least ", minimum);
+    } else if (minimum == INT64_MIN) {
+        dk_add_number(model, "at most ", maximum);
+    } else {
+        dk_add_number(model, "", minimum);
+        dk_add_number(model, "..", maximum);
+    }
+    dk_add_number(model, ", found ", found);
+}
+
+/* The smallest extent that gives `needed` bytes, if bytes are proportional and `extent` gives `available`. */
+static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) {
+    int64_t whole;
+    if (extent <= 0 || available <= 0) {
+        return needed;
+    }
+    whole = needed / available + (needed % available != 0);
+    if (needed <= INT64_MAX / extent) {
+        return needed * extent / available + (needed * extent % available != 0);
+    }
+    return whole <= INT64_MAX / extent ? whole * extent : INT64_MAX;
+}
+
+dk_status
+dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t available, int32_t dim, int64_t extent) {
+    dk_start_error(model);
+    dk_add_text(model, "'");
+    dk_add_text(model, what);
+    dk_add_number(model, "' needs ", needed);
+    dk_add_number(model, " bytes, found ", available);
+    if (dim >= 0) {
+        model->need.dim = dim;
+        model->need.extent = scaled_extent(extent, needed, available);
+        dk_add_text(model, "; set capacity dim '");
+        dk_add_text(model, model->descriptor->dims[dim].name);
+        dk_add_number(model, "' to ", model->need.extent);
+    }
+    return DK_ERROR_CAPACITY;
+}
+
+dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values) {
+    char piece[2] = {0, 0};
+    dk_start_error(model);
+    for (; *message != '\0'; ++message) {
+        if (message[0] == '{' && message[1] == '}') {
+            dk_add_number(model, "", *values++);
+            ++message;
+        } else {
+            piece[0] = *message;
+            dk_add_text(model, piece);
+        }
+    }
+    return DK_ERROR_SHAPE;
+}
