@@ -56,7 +56,8 @@ DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
 INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
-TEXT = tuple(sorted((_ROOT / "text").glob("*.[ch]")))
+TEXT_INCLUDE = _ROOT / "text"
+TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
@@ -70,6 +71,7 @@ WASM_ENTRY = _ROOT / "wasm" / "entry.c"
 WASM_MODULE = _ROOT / "wasm" / "module.c"
 WASM_THREADS = _ROOT / "wasm" / "threads.c"
 WASM_GPU = _ROOT / "wasm" / "gpu.c"
+WASM_TEXT = _ROOT / "wasm" / "text.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 ANDROID_INCLUDE = _ROOT / "android" / "include"

@@ -4,6 +4,7 @@ index.mjs index.d.mts package.json   the package: `load`, with the types of this
 model.wasm model-relaxed.wasm        kernels, host code and the C runtime; the second for engines with relaxed SIMD
 model-gpu.wasm shaders.wgsl          the same for GPUs: kernels as shaders; the module has the kernels that cannot be
 weights/                             the constants, in pieces of at most 16 MiB
+text.wasm tokenizer.bin              of a model of texts: the module that encodes them, and its tables
 runtime/                             the modules that index.mjs imports
 demo.html README.md                  a page to try the model, and instructions
 """
@@ -22,7 +23,7 @@ from deploykit.errors import ToolchainError, UsageError
 from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
-from deploykit.targets.webgpu.linking import link
+from deploykit.targets.webgpu.linking import link, link_text
 from deploykit.targets.webgpu.scripts import scripts
 from deploykit.toolchain import find_wasm_compiler
 
@@ -39,6 +40,7 @@ CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
 MODULES = (*CPU_MODULES, GPU_MODULE)
 SHADER_FILE = "shaders.wgsl"
+TEXT_MODULE = "text.wasm"
 
 DEMO = "demo.html"
 TYPES = "index.d.mts"
@@ -132,13 +134,18 @@ class WebTarget:
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
-        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None)
+        view["task"] = program.task
+        if program.task is not None:
+            link_text(folder / TEXT_MODULE)
+            names += [TEXT_MODULE, *program.task.files]
+        takes_texts = program.task is not None
+        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, texts=takes_texts)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
-        view |= {"ragged": ragged, "load": load}
+        view |= {"ragged": ragged, "load": f"texts({load})" if takes_texts else load}
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
@@ -146,7 +153,8 @@ class WebTarget:
         view["fetched"] = [MANIFEST, *names, *plans]
         for name in pages:
             (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")
-        return [*pages, *names, *(f"runtime/{name}" for name in javascript)]
+        written = set() if program.task is None else set(program.task.files)
+        return [*pages, *(name for name in names if name not in written), *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.web.browser import InBrowser

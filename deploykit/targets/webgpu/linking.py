@@ -27,6 +27,12 @@ _COMPILER_OPTIONS = (
     *(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.WASM_INCLUDE)),
 )
 
+_TEXT_OPTIONS = (
+    *("-Os", "-g0", "-msimd128", "-mbulk-memory", "-fno-builtin"),
+    *(f"-I{path}" for path in (runtime.INCLUDE, runtime.TEXT_INCLUDE, runtime.WASM_INCLUDE)),
+    *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base", "-Wl,--strip-all", "-Wl,--gc-sections"),
+)
+
 _LINKER_OPTIONS = (
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
     *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
@@ -68,3 +74,12 @@ def link(
         inputs.append(folder / f"{output.stem}-{source.stem}.o")
         inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))
     compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, f"-I{folder}")
+
+
+def link_text(output: Path) -> None:
+    """Link the module that encodes texts, the same for all models. It has a memory of its own.
+
+    Raises `ToolchainError` with the linker's message.
+    """
+    sources = [source for source in runtime.TEXT if source.suffix == ".c"]
+    find_wasm_compiler().link_module([*sources, runtime.WASM_TEXT, runtime.WASM_LIBC], output, *_TEXT_OPTIONS)

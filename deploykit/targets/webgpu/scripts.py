@@ -41,10 +41,12 @@ def limits() -> str:
     return f"export const {', '.join(f'{name} = {value}' for name, value in values.items())};\n"
 
 
-def scripts(*, functions: bool = False, ragged: bool = False, instances: bool = False) -> dict[str, str]:
+def scripts(
+    *, functions: bool = False, ragged: bool = False, instances: bool = False, texts: bool = False
+) -> dict[str, str]:
     """The texts of the modules that ship, by file name. `functions`: the model has several functions or states.
-    `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic."""
-    optional = {"functions": functions, "ragged": ragged, "instances": instances}
+    `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic. `texts`: it takes texts."""
+    optional = {"functions": functions, "ragged": ragged, "instances": instances, "texts": texts}
     sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
     modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}
     shipped = {name: parts for name, parts in modules.items() if optional.get(name, True)}

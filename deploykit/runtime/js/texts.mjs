@@ -1,0 +1,386 @@
+// Models of texts: texts in, answers out. `texts` lets a model take texts, by a tokenizer in a module of its own.
+
+import { DataError, IntegrityError, MemoryError, ShapeError } from './errors.mjs';
+import { fetchFile, fetchJson } from './files.mjs';
+import { MANIFEST } from './opening.mjs';
+
+/** @typedef {import('./model.mjs').Model} Model */
+/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
+/** @typedef {import('./model.mjs').Locate} Locate */
+/** @typedef {import('./files.mjs').FileEntry} FileEntry */
+
+/**
+ * @typedef {object} Task
+ * @property {'embed' | 'classify' | 'tokens' | 'answer' | 'fill'} kind
+ * @property {string} ids
+ * @property {string | null} types
+ * @property {string[]} outputs
+ * @property {string[]} labels
+ * @property {'softmax' | 'sigmoid' | 'as_is'} scores
+ * @property {number | null} most_tokens
+ * @property {string[]} files
+ */
+
+/** @typedef {{ ids: Int32Array, types: Int32Array, chars: Int32Array, texts: Int8Array, special: Uint8Array }} Tokens */
+/** @typedef {{ label: string, score: number }} Label */
+/** @typedef {Label & { start: number, end: number, text: string }} Span */
+
+/**
+ * The functions of the module; addresses and sizes are in bytes.
+ * @typedef {object} Exports
+ * @property {WebAssembly.Memory} memory
+ * @property {{ value: number }} __heap_base
+ * @property {(tables: number, bytes: number) => number} open
+ * @property {(bytes: number) => number} workspace
+ * @property {(...values: number[]) => number} encode
+ * @property {() => number} count
+ * @property {() => number} error
+ */
+
+const MODULE = 'text.wasm';
+const OK = 0;
+const CAPACITY = 5;
+/** Bytes of the arrays for a token. */
+const TOKEN = 4 * 4 + 2;
+/** A run has about this many tokens, so that memory does not grow with the number of texts. */
+const TOKENS_AT_ONCE = 1 << 14;
+/** The most tokens of an answer to a question. */
+const LONGEST_ANSWER = 30;
+
+/**
+ * A function that loads a model of texts, from one that loads a ragged model.
+ * @param {(locate: Locate, options?: LoadOptions) => Promise<Model>} load
+ * @returns {(locate: Locate, options?: LoadOptions) => Promise<Model>}
+ */
+export function texts(load) {
+  return async (locate, options) => {
+    const tokenizing = fetchTokenizer(locate, options);
+    tokenizing.catch(() => {});
+    const model = await load(locate, options);
+    try {
+      const { tokenizer, task } = await tokenizing;
+      return Object.assign(model, methodsOf(model, tokenizer, task));
+    } catch (error) {
+      model.dispose();
+      throw error;
+    }
+  };
+}
+
+/**
+ * @param {Locate} locate
+ * @param {LoadOptions} [options]
+ */
+async function fetchTokenizer(locate, { signal, cache = true } = {}) {
+  /** @type {{ files: FileEntry[], task: Task }} */
+  const { files, task } = await fetchJson(locate(MANIFEST), signal);
+  const transfer = { signal, cache, onBytes: () => {} };
+  const get = async (/** @type {string} */ name) => {
+    const entry = files.find((file) => file.name === name);
+    if (!entry) {
+      throw new IntegrityError(`${locate(MANIFEST)} does not list ${name}: build the model again`);
+    }
+    return fetchFile(locate(name), entry, transfer);
+  };
+  const [code, tables] = await Promise.all([get(MODULE), get(task.files[0])]);
+  const { instance } = await WebAssembly.instantiate(code);
+  return { task, tokenizer: new Tokenizer(/** @type {any} */ (instance.exports), tables) };
+}
+
+/** Encodes texts. The memory of the module holds the tables, then what one call needs. */
+class Tokenizer {
+  #module;
+  #place;
+  #encoder = new TextEncoder();
+  #capacity = 256;
+
+  /**
+   * @param {Exports} module
+   * @param {Uint8Array} tables
+   */
+  constructor(module, tables) {
+    this.#module = module;
+    const start = aligned(module.__heap_base.value);
+    this.#place = aligned(start + tables.length);
+    this.#room(this.#place);
+    new Uint8Array(module.memory.buffer).set(tables, start);
+    if (module.open(start, tables.length) !== OK) {
+      throw new IntegrityError(this.#error());
+    }
+  }
+
+  /**
+   * The tokens of a text, or of a pair of texts of which the second is cut.
+   * @param {string} first
+   * @param {string | null} second
+   * @param {number} most tokens; 0 for no limit
+   * @returns {Tokens}
+   */
+  encode(first, second, most) {
+    const [a, b] = [this.#encoder.encode(first), this.#encoder.encode(second ?? '')];
+    const scratch = this.#module.workspace(a.length + b.length);
+    for (;;) {
+      const [firstAt, secondAt] = [this.#place, this.#place + a.length];
+      const workspaceAt = aligned(secondAt + b.length);
+      const arraysAt = aligned(workspaceAt + scratch);
+      this.#room(arraysAt + TOKEN * this.#capacity);
+      const bytes = new Uint8Array(this.#module.memory.buffer);
+      bytes.set(a, firstAt);
+      bytes.set(b, secondAt);
+      const pair = second === null ? [0, 0] : [secondAt, b.length];
+      const rest = [most, workspaceAt, scratch, arraysAt, this.#capacity];
+      const status = this.#module.encode(firstAt, a.length, ...pair, ...rest);
+      if (status === OK) {
+        return this.#tokens(arraysAt);
+      }
+      if (status !== CAPACITY) {
+        throw new DataError(this.#error());
+      }
+      this.#capacity = this.#module.count();
+    }
+  }
+
+  /** @param {number} at */
+  #tokens(at) {
+    const [count, capacity, { buffer }] = [this.#module.count(), this.#capacity, this.#module.memory];
+    const numbers = (/** @type {number} */ array, width = 1) =>
+      new Int32Array(buffer, at + 4 * array * capacity, width * count).slice();
+    const bytes = at + 16 * capacity;
+    return {
+      ids: numbers(0),
+      types: numbers(1),
+      chars: numbers(2, 2),
+      texts: new Int8Array(buffer, bytes, count).slice(),
+      special: new Uint8Array(buffer, bytes + capacity, count).slice(),
+    };
+  }
+
+  /** Make the memory reach `end`. */
+  #room(/** @type {number} */ end) {
+    const { memory } = this.#module;
+    const missing = end - memory.buffer.byteLength;
+    if (missing > 0) {
+      try {
+        memory.grow(Math.ceil(missing / (1 << 16)));
+      } catch (cause) {
+        throw new MemoryError(`a text needs ${end} bytes of memory, more than there is: cut it`, end, { cause });
+      }
+    }
+  }
+
+  #error() {
+    const bytes = new Uint8Array(this.#module.memory.buffer, this.#module.error(), 256);
+    return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+  }
+}
+
+/**
+ * The methods of a model with this task.
+ * @param {Model} model
+ * @param {Tokenizer} tokenizer
+ * @param {Task} task
+ */
+function methodsOf(model, tokenizer, task) {
+  const tokensOf = (/** @type {string} */ text, /** @type {string | null} */ pair = null) =>
+    tokenizer.encode(text, pair, task.most_tokens ?? 0);
+  const { kind, outputs, labels } = task;
+  /**
+   * What `read` makes of the results for each text.
+   * @template T
+   * @param {string | readonly string[]} given
+   * @param {(results: any, index: number, tokens: Tokens, text: string) => T} read
+   * @returns {Promise<T[]>}
+   */
+  const each = async (given, read) => {
+    const all = listOf(given);
+    /** @type {T[]} */
+    const found = [];
+    for (const part of partsOf(all.map((text) => tokensOf(text)))) {
+      const results = await model.run(inputsOf(model, task, part));
+      part.forEach((tokens, index) => found.push(read(results, index, tokens, all[found.length])));
+    }
+    return found;
+  };
+  const single = (/** @type {string | readonly string[]} */ given, /** @type {unknown[]} */ found) =>
+    typeof given === 'string' ? found[0] : found;
+  const methods = {
+    embed: async (/** @type {string | readonly string[]} */ given) =>
+      single(given, await each(given, (results, index) => rowOf(results[outputs[0]], index))),
+    classify: async (/** @type {string | readonly string[]} */ given) =>
+      single(
+        given,
+        await each(given, (results, index) => {
+          const scores = scoresOf(rowOf(results[outputs[0]], index), task.scores);
+          const named = labels.map((label, number) => ({ label, score: scores[number] }));
+          return named.sort((a, b) => b.score - a.score);
+        }),
+      ),
+    tokens: async (/** @type {string | readonly string[]} */ given) =>
+      single(
+        given,
+        await each(given, (results, index, tokens, text) => {
+          const logits = tokenRows(results[outputs[0]], index, tokens.ids.length);
+          const places = unitsOf(text);
+          const spans = logits.map((row, token) => {
+            const scores = scoresOf(row, 'softmax');
+            const best = scores.indexOf(Math.max(...scores));
+            return spanOf(text, places, tokens, token, token, labels[best], scores[best]);
+          });
+          return spans.filter((_, token) => !tokens.special[token]);
+        }),
+      ),
+    answer: async (/** @type {string} */ question, /** @type {string} */ context) => {
+      const tokens = tokensOf(question, context);
+      const results = await model.run(inputsOf(model, task, [tokens]));
+      const ends = outputs.map((name) => tokenRows(/** @type {any} */ (results)[name], 0, tokens.ids.length));
+      const [start, end] = ends.map((rows) => scoresOf(Float32Array.from(rows, (row) => row[0]), 'softmax'));
+      const [first, last] = bestSpan(start, end, tokens.texts);
+      return spanOf(context, unitsOf(context), tokens, first, last, 'answer', start[first] * end[last]);
+    },
+  };
+  return kind in methods ? { [kind]: methods[/** @type {keyof typeof methods} */ (kind)] } : {};
+}
+
+/**
+ * The most probable span of the context.
+ * @param {Float32Array} start
+ * @param {Float32Array} end
+ * @param {Int8Array} texts
+ */
+function bestSpan(start, end, texts) {
+  let best = [-1, -1];
+  let score = -1;
+  for (let first = 0; first < start.length; first += 1) {
+    for (let last = first; texts[last] === 1 && last - first < LONGEST_ANSWER && texts[first] === 1; last += 1) {
+      if (start[first] * end[last] > score) {
+        [best, score] = [[first, last], start[first] * end[last]];
+      }
+    }
+  }
+  if (score < 0) {
+    throw new DataError('the question leaves no room for the context: it has too many tokens');
+  }
+  return best;
+}
+
+/**
+ * @param {string} text
+ * @param {number[]} places
+ * @param {Tokens} tokens
+ * @param {number} first
+ * @param {number} last
+ * @param {string} label
+ * @param {number} score
+ * @returns {Span}
+ */
+function spanOf(text, places, { chars }, first, last, label, score) {
+  const [start, end] = [places[chars[2 * first]], places[chars[2 * last + 1]]];
+  return { label, score, start, end, text: text.slice(start, end) };
+}
+
+/** Where each character of a text begins in units of UTF-16, and its length. */
+function unitsOf(/** @type {string} */ text) {
+  const places = [0];
+  for (const character of text) {
+    places.push(places[places.length - 1] + character.length);
+  }
+  return places;
+}
+
+/**
+ * @param {Model} model
+ * @param {Task} task
+ * @param {readonly Tokens[]} part
+ */
+function inputsOf({ inputs }, { ids, types }, part) {
+  const ragged = inputs.some(({ name, instance }) => name === ids && instance);
+  const longest = Math.max(...part.map((tokens) => tokens.ids.length));
+  const rows = (/** @type {(tokens: Tokens) => Int32Array} */ of) => {
+    const lists = part.map((tokens) => BigInt64Array.from(of(tokens), BigInt));
+    if (ragged) {
+      return lists;
+    }
+    const data = new BigInt64Array(part.length * longest);
+    lists.forEach((list, row) => data.set(list, row * longest));
+    return { data, shape: [part.length, longest] };
+  };
+  const given = { [ids]: rows((tokens) => tokens.ids) };
+  if (types !== null) {
+    given[types] = rows((tokens) => tokens.types);
+  }
+  const mask = ragged ? undefined : inputs.find(({ name }) => name !== ids && name !== types);
+  if (mask) {
+    given[mask.name] = rows((tokens) => new Int32Array(tokens.ids.length).fill(1));
+  }
+  return /** @type {any} */ (given);
+}
+
+/** Parts of about `TOKENS_AT_ONCE` tokens, in order. */
+function* partsOf(/** @type {readonly Tokens[]} */ all) {
+  /** @type {Tokens[]} */
+  let part = [];
+  let count = 0;
+  for (const tokens of all) {
+    if (part.length > 0 && count + tokens.ids.length > TOKENS_AT_ONCE) {
+      yield part;
+      [part, count] = [[], 0];
+    }
+    part.push(tokens);
+    count += tokens.ids.length;
+  }
+  if (part.length > 0) {
+    yield part;
+  }
+}
+
+/** The texts that were given. */
+function listOf(/** @type {string | readonly string[]} */ given) {
+  const all = typeof given === 'string' ? [given] : given;
+  if (!Array.isArray(all) || all.some((text) => typeof text !== 'string')) {
+    throw new ShapeError('texts must be a string or a list of strings');
+  }
+  return all;
+}
+
+/** Row `index` of a matrix, with its own memory. */
+function rowOf(/** @type {{ data: Float32Array, shape: readonly number[] }} */ { data, shape }, /** @type {number} */ index) {
+  const width = shape[shape.length - 1];
+  return data.slice(index * width, (index + 1) * width);
+}
+
+/**
+ * The rows of one text, one for each of its tokens. A row is a number where the output has none for each token.
+ * @param {any} output
+ * @param {number} index
+ * @param {number} count
+ * @returns {Float32Array[]}
+ */
+function tokenRows(output, index, count) {
+  const [data, first, width] = output.values
+    ? [output.values, output.offsets[index], output.shape.length > 1 ? output.shape[1] : 1]
+    : [output.data, index * output.shape[1], output.shape[2] ?? 1];
+  return Array.from({ length: count }, (_, row) => data.slice((first + row) * width, (first + row + 1) * width));
+}
+
+/**
+ * Scores of classes.
+ * @param {Float32Array} logits
+ * @param {Task['scores']} way
+ */
+function scoresOf(logits, way) {
+  if (way === 'as_is') {
+    return logits;
+  }
+  if (way === 'sigmoid') {
+    return logits.map((x) => 1 / (1 + Math.exp(-x)));
+  }
+  const most = Math.max(...logits);
+  const powers = logits.map((x) => Math.exp(x - most));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+/** The next multiple of 16. */
+function aligned(/** @type {number} */ place) {
+  return (place + 15) & ~15;
+}
