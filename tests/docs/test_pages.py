@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 RAGGED = ROOT / "docs" / "ragged.md"
+HUGGINGFACE = ROOT / "docs" / "huggingface.md"
 DYNAMIC = ROOT / "docs" / "dynamic.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """Commands that are not run: one stands for the reader's own model, the other takes too long."""
@@ -51,7 +52,7 @@ def _asks_for_a_missing_device(text: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, HUGGINGFACE, *PAGES], ids=lambda page: page.stem)
 def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{compiler_commands(tmp_path / 'bin')}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
