@@ -303,9 +303,9 @@ class Module:
         """Give the operators that follow the name of a part."""
         self.ctx.site = Site(name, f"{self.prefix}{name}")
 
-    def linear(self, name: str, x: Tensor, width: int | None = None) -> Tensor:
-        """`x @ W.T + b` with (outputs, inputs) weights; without a bias if there is none. Raises `UsageError` if their
-        shape does not fit `x` and the `width` of the result."""
+    def linear(self, name: str, x: Tensor, width: int | None = None, *, bias: bool = True) -> Tensor:
+        """`x @ W.T + b` with (outputs, inputs) weights. Raises `UsageError` if their shape does not fit `x` and the
+        `width` of the result."""
         weight = self.weight(f"{name}.weight")
         rows, columns = weight.shape if weight.rank == 2 else (None, None)
         if columns != x.shape[-1] or width not in (None, rows):
@@ -316,11 +316,11 @@ class Module:
             )
         self.named(name)
         y = x @ weight.transpose(1, 0)
-        return y + self.weight(f"{name}.bias") if self.has(f"{name}.bias") else y
+        return y + self.weight(f"{name}.bias") if bias else y
 
-    def layer_norm(self, name: str, x: Tensor, epsilon: float) -> Tensor:
+    def layer_norm(self, name: str, x: Tensor, epsilon: float, *, bias: bool = True) -> Tensor:
         scale = self.weight(f"{name}.weight")
-        shift = self.weight(f"{name}.bias") if self.has(f"{name}.bias") else None
+        shift = self.weight(f"{name}.bias") if bias else None
         self.named(name)
         return x.of(
             normalization.layer_normalization(

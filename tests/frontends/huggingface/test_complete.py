@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -44,6 +45,10 @@ def test_an_entry_that_no_family_knows_is_refused(tmp_path: Path) -> None:
         ("bert", "is_decoder", True),
         ("deberta", "conv_kernel_size", 3),
         ("bart", "normalize_before", True),
+        ("falcon", "alibi", True),
+        ("gemma2", "use_bidirectional_attention", True),
+        ("gemma3", "attn_logit_softcapping", 50.0),
+        ("qwen2", "use_mrope", True),
     ],
 )
 def test_an_entry_with_a_value_that_is_not_computed_is_refused(
@@ -64,6 +69,25 @@ def test_an_architecture_whose_head_is_unknown_is_refused(tmp_path: Path, name: 
         load_folder(folder(tmp_path, "bert", architectures=[name]))
 
 
+def test_rotary_positions_of_an_unknown_type_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"the type 'mrope' of rotary positions .* is unknown; there are"):
+        load_folder(folder(tmp_path, "llama", rope_parameters={"rope_type": "mrope", "rope_theta": 1e4}))
+
+
+def test_texts_that_would_turn_in_another_way_are_refused(tmp_path: Path) -> None:
+    scaling = {"rope_type": "longrope", "short_factor": [2.0] * 4, "long_factor": [3.0] * 4, "rope_theta": 1e4}
+    scaling["original_max_position_embeddings"] = 20
+    path = folder(tmp_path, "llama", rope_parameters=scaling)
+    with pytest.raises(UnsupportedModelError, match=r"'longrope', .* from 21 tokens on: .* --dim seq=1\.\.20"):
+        load_folder(path)
+    load_folder(path, {"seq": (1, 20)})
+
+
+def test_a_text_longer_than_the_positions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'seq' is at most 38 in this model"):
+        load_folder(folder(tmp_path, "roberta"), {"seq": 39})
+
+
 def test_entries_of_training_are_harmless(tmp_path: Path) -> None:
     load_folder(folder(tmp_path, "bert", hidden_dropout_prob=0.7, initializer_range=1.0, sep_token_id=3))
 
@@ -78,6 +102,14 @@ def test_a_weight_that_no_result_needs_is_refused_unless_it_is_known(tmp_path: P
     load_folder(path)
     add(path, **{"encoder.layer.0.attention.gate": np.ones(3, np.float32)})
     with pytest.raises(UsageError, match=r"has weights 'encoder\.layer\.0\.attention\.gate', which a model of type"):
+        load_folder(path)
+
+
+def test_a_missing_bias_is_an_error(tmp_path: Path) -> None:
+    path = folder(tmp_path, "bert")
+    name = "encoder.layer.1.output.dense.bias"
+    save_file({key: value for key, value in load_file(path / WEIGHTS).items() if key != name}, path / WEIGHTS)
+    with pytest.raises(UsageError, match=f"has no weights '{name}'"):
         load_folder(path)
 
 
@@ -102,3 +134,11 @@ def test_entries_have_one_meaning_in_a_family() -> None:
     for family in FAMILIES.values():
         assert not family.defaults.keys() & family.fixed.keys() - {"relative_attention"}, family.name
         assert not set(family.harmless) & (family.defaults.keys() | family.fixed.keys()), family.name
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_short_weights_are_computed_with_as_float32(tmp_path: Path, dtype: type) -> None:
+    path = folder(tmp_path, "llama")
+    weights = {name: value.astype(dtype) for name, value in load_file(path / WEIGHTS).items()}
+    save_file(weights, path / WEIGHTS)
+    assert "float16" not in str(load_folder(path).module)
