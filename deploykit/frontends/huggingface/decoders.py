@@ -179,7 +179,7 @@ Mix: TypeAlias = Callable[[Module, Tensor, int], Tensor]
 
 def stack(m: Module, c: Config, text: Text, attend: Attention, mix: Mix | None = None) -> Tensor:
     """The layers of Llama: `x + attention(norm(x))`, then `x + mix(norm(x))`."""
-    x = m.embedding("embed_tokens", text.ids)
+    x = m.embedding("embed_tokens", text.ids, c.vocab_size)
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         x = x + attend(layer["self_attn"], layer.rms_norm("input_layernorm", x, c.rms_norm_eps), number)
         y = layer.rms_norm("post_attention_layernorm", x, c.rms_norm_eps)

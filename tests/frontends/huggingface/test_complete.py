@@ -113,6 +113,25 @@ def test_a_missing_bias_is_an_error(tmp_path: Path) -> None:
         load_folder(path)
 
 
+def test_a_table_of_another_size_than_the_vocabulary_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"embed_tokens\.weight' in .* has 50 rows, but the configuration needs 60"):
+        load_folder(folder(tmp_path, "llama", vocab_size=60))
+
+
+def test_scales_and_shifts_may_have_the_names_of_tensorflow(tmp_path: Path) -> None:
+    path = folder(tmp_path, "bert")
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    weights = {
+        name.replace(n, o): value
+        for name, value in load_file(path / WEIGHTS).items()
+        for n, o in old.items()
+        if n in name
+    }
+    others = {name: value for name, value in load_file(path / WEIGHTS).items() if "LayerNorm" not in name}
+    save_file({**others, **weights}, path / WEIGHTS)
+    load_folder(path)
+
+
 def test_a_head_that_is_not_read_may_be_there(tmp_path: Path) -> None:
     load_folder(folder(tmp_path / "headless", "bert-words", architectures=["BertModel"]))
     path = add(folder(tmp_path / "other", "bert-classes"), **{"scorer.weight": np.ones(3, np.float32)})
@@ -141,3 +160,19 @@ def test_short_weights_are_computed_with_as_float32(tmp_path: Path, dtype: type)
     weights = {name: value.astype(dtype) for name, value in load_file(path / WEIGHTS).items()}
     save_file(weights, path / WEIGHTS)
     assert "float16" not in str(load_folder(path).module)
+
+
+def test_the_decoder_of_a_whole_t5_is_left_out(tmp_path: Path) -> None:
+    path = folder(tmp_path, "t5")
+    table = load_file(path / WEIGHTS)["shared.weight"]
+    decoder = {"decoder.embed_tokens.weight": table, "decoder.final_layer_norm.weight": np.ones(24, np.float32)}
+    load_folder(add(path, **{"encoder.embed_tokens.weight": table, "lm_head.weight": table}, **decoder))
+
+
+def test_the_decoder_of_a_whole_bart_is_left_out(tmp_path: Path) -> None:
+    path = folder(tmp_path, "bart")
+    weights = {f"model.encoder.{name}": value for name, value in load_file(path / WEIGHTS).items()}
+    weights["model.shared.weight"] = weights.pop("model.encoder.embed_tokens.weight")
+    weights["model.decoder.layernorm_embedding.weight"] = np.ones(24, np.float32)
+    save_file(weights, path / WEIGHTS)
+    load_folder(path)

@@ -55,9 +55,9 @@ TABLE = "deberta.embeddings.word_embeddings.weight"
 )
 def deberta(m: Module, c: Config, text: Text) -> Tensor:
     e, mask = m["embeddings"], as_mask(text.mask)
-    x = e.embedding("word_embeddings", text.ids)
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size)
     if c.position_biased_input:
-        x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
+        x = x + e.positions("position_embeddings", x, c.max_position_embeddings)
     if text.types is not None:
         x = x + e.embedding("token_type_embeddings", text.types)
     elif c.type_vocab_size:

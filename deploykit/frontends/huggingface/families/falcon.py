@@ -35,7 +35,8 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor
     fixed={"alibi": False, "apply_residual_connection_post_layernorm": False},
 )
 def falcon(m: Module, c: Config, text: Text) -> Tensor:
-    x, attend = m.embedding("word_embeddings", text.ids), Attention(c, text, turned(c, text), everywhere(c))
+    x = m.embedding("word_embeddings", text.ids, c.vocab_size)
+    attend = Attention(c, text, turned(c, text), everywhere(c))
     for number, layer in enumerate(m.layers("h", c.num_hidden_layers)):
         x = block(layer, c, x, attend, number)
     return norm(m, "ln_f", c, x)

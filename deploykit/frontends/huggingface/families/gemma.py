@@ -98,7 +98,7 @@ def gemma3(m: Module, c: Config, text: Text) -> Tensor:
 
 
 def embedded(m: Module, c: Config, text: Text) -> Tensor:
-    return m.embedding("embed_tokens", text.ids) * float(c.hidden_size**0.5)
+    return m.embedding("embed_tokens", text.ids, c.vocab_size) * float(c.hidden_size**0.5)
 
 
 def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:

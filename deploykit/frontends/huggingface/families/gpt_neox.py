@@ -30,7 +30,8 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor
     aliases={"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"},
 )
 def gpt_neox(m: Module, c: Config, text: Text) -> Tensor:
-    x, attend = m.embedding("embed_in", text.ids), Attention(c, text, turned(c, text), everywhere(c))
+    x = m.embedding("embed_in", text.ids, c.vocab_size)
+    attend = Attention(c, text, turned(c, text), everywhere(c))
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         y = attention(layer["attention"], c, norm(layer, "input_layernorm", c, x), attend, number)
         other = x if c.use_parallel_residual else x + y

@@ -49,7 +49,7 @@ def modernbert(m: Module, c: Config, text: Text) -> Tensor:
     kinds = c.get("layer_types") or [
         LOCAL if number % c.global_attn_every_n_layers else FULL for number in range(c.num_hidden_layers)
     ]
-    x = norm(m, "embeddings.norm", c, m.embedding("embeddings.tok_embeddings", text.ids))
+    x = norm(m, "embeddings.norm", c, m.embedding("embeddings.tok_embeddings", text.ids, c.vocab_size))
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         near = c.local_attention // 2 if kinds[number] == LOCAL else -1
         y = norm(layer, "attn_norm", c, x) if number else x

@@ -18,7 +18,7 @@ def olmo2(m: Module, c: Config, text: Text) -> Tensor:
 
     bias = (c.attention_bias, c.attention_bias)
     attend = Attention(c, text, turned(c, text), everywhere(c), bias, norm=whole)
-    x = m.embedding("embed_tokens", text.ids)
+    x = m.embedding("embed_tokens", text.ids, c.vocab_size)
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         x = x + layer.rms_norm("post_attention_layernorm", attend(layer["self_attn"], x, number), c.rms_norm_eps)
         x = x + layer.rms_norm("post_feedforward_layernorm", gated(layer["mlp"], c, x), c.rms_norm_eps)

@@ -34,7 +34,7 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 )
 def t5(m: Module, c: Config, text: Text) -> Tensor:
     m.tied("encoder.embed_tokens.weight", "shared.weight")
-    x, encoder = m.embedding("shared", text.ids), m["encoder"]
+    x, encoder = m.embedding("shared", text.ids, c.vocab_size), m["encoder"]
     table = encoder.weight(
         "block.0.layer.0.SelfAttention.relative_attention_bias.weight", c.relative_attention_num_buckets, c.num_heads
     )
