@@ -32,7 +32,8 @@ HARMLESS = frozenset(
         *("chunk_size_feed_forward", "initializer_range", "initializer_factor", "initializer_cutoff_factor"),
         *("init_std", "max_length", "min_length", "do_sample", "num_beams", "temperature", "top_k", "top_p"),
         *("repetition_penalty", "length_penalty", "no_repeat_ngram_size", "early_stopping", "generation"),
-        *("unsloth_version", "unsloth_fixed"),
+        *("unsloth_version", "unsloth_fixed", "is_llama_config", "transformers.js_config", "max_sequence_length"),
+        *("_num_labels", "prefix", "force_bos_token_to_be_generated"),
     )
 )
 """Entries that say how a model is trained, stored or used to generate, or what its labels are called."""
@@ -40,14 +41,14 @@ HARMLESS = frozenset(
 HARMLESS_PARTS = re.compile(r"dropout|drop_rate|pdrop|layerdrop|_token_id$")
 """Parts of names of such entries."""
 
-BUFFERS = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|masked_bias)$")
+BUFFERS = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|masked_bias|(attn|attention)\.bias)$")
 """Names of tensors that old files hold although they follow from the configuration."""
 
 
 def check_fixed(family: Family, config: Config) -> None:
     """Raises `UnsupportedModelError` if the configuration asks for what the family does not compute."""
     for name, value in family.fixed.items():
-        if name in config and config[name] != value:
+        if name in config and config[name] != value and (config[name] is not None or value):
             raise UnsupportedModelError(
                 f"'{name}' is {config[name]!r} in {config.path}; the importer of models of type '{family.name}' "
                 f"computes only {value!r}"
@@ -76,7 +77,9 @@ def check_read(family: Family, folder: Folder, weights: Weights) -> None:
 def _may_be_unread(family: Family, folder: Folder, name: str) -> bool:
     base = f"{family.base}." if any(key.startswith(f"{family.base}.") for key in folder.weights) else ""
     architecture = (folder.config.get("architectures") or ["Model"])[0]
-    headless = architecture == f"{family.prefix}Model" or (folder.path / MODULES).exists()
+    headless = (
+        architecture in (f"{family.prefix}Model", f"{family.prefix}TextModel") or (folder.path / MODULES).exists()
+    )
     if headless and not name.startswith(base):
         return True
     return name.removeprefix(base).startswith(family.unread)

@@ -125,8 +125,16 @@ def _weights(folder: Path) -> tuple[tuple[MappedFile, ...], dict[str, np.ndarray
         if missing := expected - tensors.keys():
             raise UsageError(f"{path} lacks '{min(missing)}', which {INDEX} says is there: download the folder again")
         files.append(file)
-        weights |= tensors
+        weights |= {_named(tensor): array for tensor, array in tensors.items()}
     return tuple(files), weights
+
+
+def _named(tensor: str) -> str:
+    """The name of a tensor. The oldest files have the names that TensorFlow gives scales and shifts."""
+    for old, name in {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}.items():
+        if tensor.endswith(old):
+            return tensor.removesuffix(old) + name
+    return tensor
 
 
 def _shards(folder: Path) -> dict[str, set[str]]:

@@ -24,6 +24,7 @@ from deploykit.frontends.huggingface.tasks import task_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 
 if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.building.context import Context
 
 BATCH, SEQ = "batch", "seq"
@@ -57,10 +58,8 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
     if unknown := bounds.keys() - {BATCH, SEQ}:
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {BATCH}, {SEQ}")
     builder = ModelBuilder(Path(path).resolve().name)
-    limit = family.positions(folder.config)
-    shape = [_dim(builder, BATCH, bounds, None), _dim(builder, SEQ, bounds, limit)]
-    asked = bounds.get(SEQ, (1, limit))
-    longest = limit if isinstance(asked, tuple) and asked[1] is None else asked if isinstance(asked, int) else asked[1]
+    batch, _ = _dim(builder, BATCH, bounds, None)
+    seq, longest = _dim(builder, SEQ, bounds, family.positions(folder.config))
     weights = Weights(folder.path, folder.weights)
     names = [IDS, MASK, TYPES] if family.types(folder.config) else [IDS, MASK]
 
@@ -70,7 +69,7 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
         found = _outputs(folder, family, Module(ctx, weights), text)
         return {name: tensor.value for name, tensor in found.items()}, {}
 
-    builder.function("main", [Port(name, "int64", tuple(shape)) for name in names], body)
+    builder.function("main", [Port(name, "int64", (batch, seq)) for name in names], body)
     check_read(family, folder, weights)
     model = builder.model()
     return replace(model, task=task_of(folder, family, model, limit), files=folder.files)
@@ -95,11 +94,11 @@ def _head(folder: Folder, family: Family) -> Head:
     return heads[names[0]]
 
 
-def _dim(builder: ModelBuilder, name: str, bounds: DimBounds, limit: int | None) -> object:
-    """A dim with the bounds that were asked for, and at most `limit`. A number if it is pinned."""
+def _dim(builder: ModelBuilder, name: str, bounds: DimBounds, limit: int | None) -> tuple[IntExpr, int | None]:
+    """A dim with the bounds that were asked for, and at most `limit`, and its upper bound. A number if it is pinned."""
     asked = bounds.get(name, (1, limit))
     low, high = (asked, asked) if isinstance(asked, int) else asked
     high = limit if high is None else high
     if limit is not None and high is not None and high > limit:
         raise UsageError(f"'{name}' is at most {limit} in this model: it has that many positions")
-    return asked if isinstance(asked, int) else builder.dim(name, low, high)
+    return (asked if isinstance(asked, int) else builder.dim(name, low, high)), high

@@ -6,6 +6,8 @@ by the type of scaling. Cosines and sines are tables, computed here for all posi
     default   as they are
     linear    divided by a factor
     dynamic   as they are: texts longer than the model was trained for are refused
+    longrope  divided by a factor for each pair, and the table is scaled; for texts of the length that the model was
+              first trained for
     llama3    long waves are divided by a factor, and those between long and short ones by a share of it
     yarn      the same by a ramp over the pairs, and the table is scaled
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,7 +28,10 @@ from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Tensor
 
-Settings = Mapping[str, Any]
+Settings: TypeAlias = Mapping[str, Any]
+
+TRAINED = "original_max_position_embeddings"
+"""The length of the texts that a model was first trained for."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,8 @@ def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
     """The tables for heads of `size` channels."""
     if text.longest is None:
         raise UsageError("positions are tables here: say how long texts are, as in --dim seq=1..512")
-    frequencies, scale = _frequencies(c, size, settings)
-    angles = np.arange(text.longest, dtype=np.float32)[:, None] * frequencies[None, :]
+    turns, scale = frequencies(c, size, text.longest, settings)
+    angles = np.arange(text.longest, dtype=np.float32)[:, None] * turns[None, :]
     length = text.ids.shape[1]
 
     def table(values: np.ndarray) -> Tensor:
@@ -56,18 +61,21 @@ def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
     return Rotary(table(np.cos(angles)), table(np.sin(angles)))
 
 
-def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta") -> Settings:
-    """The settings of a configuration, for layers of a `kind` if they differ. Older ones say them as `rope_scaling` and
-    an entry `theta`."""
-    found = c.get("rope_parameters")
-    if isinstance(found, dict) and kind is not None and isinstance(found.get(kind), dict):
-        found = found[kind]
-    settings = found if isinstance(found, dict) else c.get("rope_scaling") or {}
-    missing = {name: c[name] for name in ("partial_rotary_factor",) if c.get(name) is not None}
-    return {"rope_theta": c.get(theta), **missing, **settings}
+def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta", *, scaled: bool = True) -> Settings:
+    """The settings of a configuration, for layers of a `kind` if they differ. Older ones say them as `rope_scaling`,
+    which counts if they are `scaled`, and as entries of their own, `theta` among them."""
+    found, scaling = c.get("rope_parameters"), c.get("rope_scaling")
+    if isinstance(found, dict) and kind is not None:
+        found = found.get(kind) or {}
+    settings = {**(found or {}), **((scaling or {}) if scaled else {})}
+    if c.get("partial_rotary_factor") is not None:
+        settings = {"partial_rotary_factor": c.partial_rotary_factor, **settings}
+    if c.get(TRAINED) is not None:
+        settings[TRAINED] = c[TRAINED]
+    return {"rope_theta": c.get(theta), TRAINED: c.max_position_embeddings, **settings}
 
 
-def _frequencies(c: Config, size: int, settings: Settings) -> tuple[np.ndarray, float]:
+def frequencies(c: Config, size: int, longest: int, settings: Settings) -> tuple[np.ndarray, float]:
     """The frequency of each pair of channels, and what the tables are scaled by."""
     kind = settings.get("rope_type", settings.get("type", "default"))
     channels = int(size * float(settings.get("partial_rotary_factor") or 1.0))
@@ -80,24 +88,40 @@ def _frequencies(c: Config, size: int, settings: Settings) -> tuple[np.ndarray, 
             return plain / np.float32(settings["factor"]), 1.0
         case "llama3":
             return _llama3(plain, settings), 1.0
+        case "longrope" | "su":
+            return _longrope(c, plain, longest, settings)
         case "yarn":
             return _yarn(c, plain, channels, settings)
     raise UnsupportedModelError(
-        f"the type '{kind}' of rotary positions in {c.path} is unknown; there are default, linear, dynamic, llama3 and "
-        "yarn"
+        f"the type '{kind}' of rotary positions in {c.path} is unknown; there are default, linear, dynamic, llama3, "
+        "longrope and yarn"
     )
 
 
 def _llama3(plain: np.ndarray, settings: Settings) -> np.ndarray:
     factor, low, high = (float(settings[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
-    trained = float(settings["original_max_position_embeddings"])
+    trained = float(settings[TRAINED])
     turns = trained * plain.astype(np.float64) / (2 * math.pi)
     share = np.clip((turns - low) / (high - low), 0, 1)
     return (plain * (share + (1 - share) / factor)).astype(np.float32)
 
 
+def _longrope(c: Config, plain: np.ndarray, longest: int, settings: Settings) -> tuple[np.ndarray, float]:
+    trained = int(settings[TRAINED])
+    if longest > trained:
+        raise UnsupportedModelError(
+            f"texts of up to {longest} tokens with positions of the type 'longrope', which turn in another way from "
+            f"{trained + 1} tokens on: ask for texts of up to {trained}, with --dim seq=1..{trained}"
+        )
+    factor = float(settings.get("factor") or c.max_position_embeddings / trained)
+    scale = settings.get("attention_factor")
+    if scale is None:
+        scale = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
+    return plain / np.asarray(settings["short_factor"], np.float32), float(scale)
+
+
 def _yarn(c: Config, plain: np.ndarray, channels: int, settings: Settings) -> tuple[np.ndarray, float]:
-    trained = float(settings["original_max_position_embeddings"])
+    trained = float(settings[TRAINED])
     factor = float(settings.get("factor") or c.max_position_embeddings / trained)
     theta = float(settings["rope_theta"])
 

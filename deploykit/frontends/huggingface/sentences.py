@@ -86,6 +86,8 @@ def _pooled(settings: Mapping[str, Any], x: Tensor, mask: Tensor) -> Tensor:
 
 def _dense(folder: Folder, path: str, settings: Mapping[str, Any], vector: Tensor) -> Tensor:
     _, arrays = read_safetensors(inside(folder.path, f"{path}/{WEIGHTS}"))
-    y = Module(vector.ctx, Weights(folder.path / path / WEIGHTS, arrays)).linear("linear", vector)
+    y = Module(vector.ctx, Weights(folder.path / path / WEIGHTS, arrays)).linear(
+        "linear", vector, bias=settings.get("bias", True)
+    )
     activation = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2].lower()
     return y if activation == "identity" else y.activation(activation)

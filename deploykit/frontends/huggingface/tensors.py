@@ -303,9 +303,9 @@ class Module:
         """Give the operators that follow the name of a part."""
         self.ctx.site = Site(name, f"{self.prefix}{name}")
 
-    def linear(self, name: str, x: Tensor, width: int | None = None) -> Tensor:
-        """`x @ W.T + b` with (outputs, inputs) weights; without a bias if there is none. Raises `UsageError` if their
-        shape does not fit `x` and the `width` of the result."""
+    def linear(self, name: str, x: Tensor, width: int | None = None, *, bias: bool = True) -> Tensor:
+        """`x @ W.T + b` with (outputs, inputs) weights. Raises `UsageError` if their shape does not fit `x` and the
+        `width` of the result."""
         weight = self.weight(f"{name}.weight")
         rows, columns = weight.shape if weight.rank == 2 else (None, None)
         if columns != x.shape[-1] or width not in (None, rows):
@@ -316,11 +316,12 @@ class Module:
             )
         self.named(name)
         y = x @ weight.transpose(1, 0)
-        return y + self.weight(f"{name}.bias") if self.has(f"{name}.bias") else y
+        return y + self.weight(f"{name}.bias", int(weight.shape[0])) if bias else y
 
-    def layer_norm(self, name: str, x: Tensor, epsilon: float) -> Tensor:
-        scale = self.weight(f"{name}.weight")
-        shift = self.weight(f"{name}.bias") if self.has(f"{name}.bias") else None
+    def layer_norm(self, name: str, x: Tensor, epsilon: float, *, bias: bool = True) -> Tensor:
+        width = int(x.shape[-1])
+        scale = self.weight(f"{name}.weight", width)
+        shift = self.weight(f"{name}.bias", width) if bias else None
         self.named(name)
         return x.of(
             normalization.layer_normalization(
@@ -336,17 +337,27 @@ class Module:
 
     def rms_norm(self, name: str, x: Tensor, epsilon: float, offset: float = 0.0) -> Tensor:
         """Root mean square normalisation; `offset` is added to the scale."""
-        scale = self.weight(f"{name}.weight")
+        scale = self.weight(f"{name}.weight", int(x.shape[-1]))
         scale = scale + offset if offset else scale
         self.named(name)
         normed = normalization.rms_normalization(self.ctx, x.value, scale.value, axes=[x.rank - 1], epsilon=epsilon)
         return x.of(normed)
 
-    def embedding(self, name: str, ids: Tensor) -> Tensor:
-        """The rows of a table at `ids`. A run with an id outside of the table is refused."""
+    def embedding(self, name: str, ids: Tensor, rows: int | None = None) -> Tensor:
+        """The rows of a table at `ids`. A run with an id outside of the table is refused. Raises `UsageError` unless
+        the table has this many rows, if a number is given."""
         table = self.weight(f"{name}.weight")
+        if rows not in (None, table.shape[0]):
+            raise UsageError(
+                f"'{self.prefix}{name}.weight' in {self.weights.path} has {table.shape[0]} rows, but the configuration "
+                f"needs {rows}"
+            )
         self.named(name)
         return table.of(gather(self.ctx, table.value, ids.value, 0))
+
+    def positions(self, name: str, x: Tensor, rows: int, first: int = 0) -> Tensor:
+        """The rows of a table of positions for `x` (batch, length, width), from the row `first` on."""
+        return self.weight(f"{name}.weight", rows, int(x.shape[2])).slice(0, first, x.shape[1])
 
     def tensor(self, array: object, dtype: str | None = None) -> Tensor:
         """A constant."""

@@ -90,6 +90,36 @@ BART = {
     "max_position_embeddings": 40,
 }
 
+GPT2 = {"vocab_size": 50, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 40}
+
+OPT = {**{key: TEXT[key] for key in TEXT if key != "intermediate_size"}, "ffn_dim": 40}
+
+LLAMA = {**TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0}
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 20,
+}
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 10}
+
+LONG = {"rope_type": "longrope", "short_factor": [1.5, 2.0], "long_factor": [3.0, 4.0]}
+
+GEMMA = {**LLAMA, "head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 4}
+
+EXPERTS = {**LLAMA, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+
+FALCON = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 40,
+}
+
 CASES: Mapping[str, Case] = {
     "bert": Case("BertModel", TEXT, BOTH),
     "bert-classes": Case("BertForSequenceClassification", TEXT, LOGITS),
@@ -147,4 +177,68 @@ CASES: Mapping[str, Case] = {
     "bart-scaled": Case(
         "BartEncoder", {**BART, "scale_embedding": True}, module="transformers.models.bart.modeling_bart"
     ),
+    "gpt2": Case("GPT2Model", GPT2),
+    "gpt2-words": Case("GPT2LMHeadModel", {**GPT2, "n_inner": 36}, LOGITS),
+    "gpt2-by-layer": Case("GPT2LMHeadModel", {**GPT2, "scale_attn_by_inverse_layer_idx": True}, LOGITS),
+    "gpt-neox": Case("GPTNeoXForCausalLM", {**TEXT, "rotary_pct": 0.5}, LOGITS),
+    "gpt-neox-in-turn": Case(
+        "GPTNeoXModel", {**TEXT, "use_parallel_residual": False, "attention_bias": False, "rotary_pct": 1.0}
+    ),
+    "opt": Case("OPTForCausalLM", OPT, LOGITS),
+    "opt-behind": Case("OPTForCausalLM", {**OPT, "do_layer_norm_before": False, "word_embed_proj_dim": 16}, LOGITS),
+    "opt-states": Case("OPTModel", {**OPT, "enable_bias": False}),
+    "llama": Case("LlamaForCausalLM", LLAMA, LOGITS),
+    "llama-states": Case("LlamaModel", {**LLAMA, "head_dim": 12, "attention_bias": True, "mlp_bias": True}),
+    "llama3": Case("LlamaForCausalLM", {**LLAMA, "rope_scaling": LLAMA3, "tie_word_embeddings": True}, LOGITS),
+    "llama-linear": Case("LlamaModel", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
+    "llama-dynamic": Case("LlamaModel", {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+    "llama-yarn": Case("LlamaModel", {**LLAMA, "rope_scaling": YARN}),
+    "mistral": Case("MistralForCausalLM", {**LLAMA, "sliding_window": 4}, LOGITS),
+    "mistral-whole": Case("MistralForCausalLM", {**LLAMA, "sliding_window": None}, LOGITS),
+    "smollm3": Case("SmolLM3ForCausalLM", {**LLAMA, "no_rope_layer_interval": 2}, LOGITS),
+    "qwen2": Case("Qwen2ForCausalLM", LLAMA, LOGITS),
+    "qwen2-windows": Case(
+        "Qwen2Model", {**LLAMA, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+    ),
+    "qwen3": Case("Qwen3ForCausalLM", {**LLAMA, "head_dim": 12}, LOGITS),
+    "gemma": Case("GemmaForCausalLM", {**LLAMA, "head_dim": 12}, LOGITS),
+    "gemma2": Case(
+        "Gemma2ForCausalLM", {**GEMMA, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}, LOGITS
+    ),
+    "gemma3": Case("Gemma3ForCausalLM", {**GEMMA, "sliding_window_pattern": 2}, LOGITS),
+    "gemma3-states": Case("Gemma3TextModel", {**GEMMA, "num_hidden_layers": 1}),
+    "phi3": Case("Phi3ForCausalLM", {**LLAMA, "sliding_window": 5}, LOGITS),
+    "phi3-long": Case(
+        "Phi3ForCausalLM",
+        {**LLAMA, "original_max_position_embeddings": 20, "rope_scaling": LONG, "partial_rotary_factor": 0.5},
+        LOGITS,
+    ),
+    "olmo2": Case("Olmo2ForCausalLM", LLAMA, LOGITS),
+    "falcon": Case("FalconForCausalLM", FALCON, LOGITS),
+    "falcon-groups": Case("FalconForCausalLM", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}, LOGITS),
+    "falcon-one-norm": Case(
+        "FalconForCausalLM",
+        {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+        LOGITS,
+    ),
+    "falcon-in-turn": Case(
+        "FalconModel", {**FALCON, "parallel_attn": False, "multi_query": False, "bias": True, "ffn_hidden_size": 36}
+    ),
+    "mixtral": Case("MixtralForCausalLM", {**LLAMA, "num_local_experts": 4}, LOGITS),
+    "qwen2-moe": Case("Qwen2MoeForCausalLM", {**EXPERTS, "shared_expert_intermediate_size": 20}, LOGITS),
+    "qwen2-moe-some": Case(
+        "Qwen2MoeForCausalLM",
+        {
+            **EXPERTS,
+            "shared_expert_intermediate_size": 20,
+            "norm_topk_prob": True,
+            "qkv_bias": False,
+            "decoder_sparse_step": 2,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+        },
+        LOGITS,
+    ),
+    "qwen3-moe": Case("Qwen3MoeForCausalLM", {**EXPERTS, "norm_topk_prob": True, "head_dim": 12}, LOGITS),
+    "qwen3-moe-some": Case("Qwen3MoeForCausalLM", {**EXPERTS, "mlp_only_layers": [0], "head_dim": 8}, LOGITS),
 }

@@ -57,9 +57,10 @@ def bart(m: Module, c: Config, text: Text) -> Tensor:
     whole, e = m.under("model"), m.under("model.encoder", "encoder")
     if whole.has("shared.weight"):
         whole.tied("encoder.embed_tokens.weight", "shared.weight")
-    x = e.embedding("embed_tokens", text.ids) if e.has("embed_tokens.weight") else whole.embedding("shared", text.ids)
+    own = e.has("embed_tokens.weight")
+    x = (e if own else whole).embedding("embed_tokens" if own else "shared", text.ids, c.vocab_size)
     x = x * c.hidden_size**0.5 if c.scale_embedding else x
-    x = x + e.weight("embed_positions.weight").slice(0, FIRST, x.shape[1])
+    x = x + e.positions("embed_positions", x, c.max_position_embeddings + FIRST, FIRST)
     x, attend = e.layer_norm("layernorm_embedding", x, c.layer_norm_eps), masked(c, as_mask(text.mask))
     for layer in e.layers("layers", c.num_hidden_layers):
         x = post_norm(layer, c, x, attend, NAMES)

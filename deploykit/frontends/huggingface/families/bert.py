@@ -48,8 +48,8 @@ def bert(m: Module, c: Config, text: Text) -> Tensor:
 
 def embeddings(e: Module, c: Config, text: Text) -> Tensor:
     """Those of the tokens, of their types and of their positions, normalised."""
-    x = e.embedding("word_embeddings", text.ids) + types(e, text)
-    x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size) + types(e, text)
+    x = x + e.positions("position_embeddings", x, c.max_position_embeddings)
     return e.layer_norm("LayerNorm", x, c.layer_norm_eps)
 
 

@@ -50,19 +50,20 @@ TABLE = "deberta.embeddings.word_embeddings.weight"
         "tie_word_embeddings": True,
     },
     fixed={**ENCODER_ONLY, "relative_attention": True, "conv_kernel_size": 0},
-    harmless=("pooler_hidden_size", "embedding_size"),
+    harmless=("pooler_hidden_size",),
     unread=("embeddings.position_embeddings.", "lm_predictions.", "mask_predictions."),
 )
 def deberta(m: Module, c: Config, text: Text) -> Tensor:
     e, mask = m["embeddings"], as_mask(text.mask)
-    x = e.embedding("word_embeddings", text.ids)
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size)
     if c.position_biased_input:
-        x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
+        x = x + e.positions("position_embeddings", x, c.max_position_embeddings)
     if text.types is not None:
         x = x + e.embedding("token_type_embeddings", text.types)
     elif c.type_vocab_size:
         x = x + e.weight("token_type_embeddings.weight").at(0, 0)
-    x = e.linear("embed_proj", x, c.hidden_size) if e.has("embed_proj.weight") else x
+    if c.get("embedding_size", c.hidden_size) != c.hidden_size:
+        x = e.linear("embed_proj", x, c.hidden_size, bias=False)
     x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
     for layer in m.layers("encoder.layer", c.num_hidden_layers):
         x = post_norm(layer, c, x, attention(m["encoder"], layer["attention.self"], c, mask), NAMES)

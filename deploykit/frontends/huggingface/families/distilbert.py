@@ -45,8 +45,8 @@ NAMES = Names(
 )
 def distilbert(m: Module, c: Config, text: Text) -> Tensor:
     e, attend = m["embeddings"], masked(c, as_mask(text.mask))
-    x = e.embedding("word_embeddings", text.ids)
-    x = x + e.weight("position_embeddings.weight").slice(0, 0, x.shape[1])
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size)
+    x = x + e.positions("position_embeddings", x, c.max_position_embeddings)
     x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
     for layer in m.layers("transformer.layer", c.num_hidden_layers):
         x = post_norm(layer, c, x, attend, NAMES)

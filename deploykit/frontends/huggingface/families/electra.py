@@ -22,14 +22,14 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 @text_encoder(
     {"electra": "Electra"},
     base="electra",
-    defaults=DEFAULTS,
+    defaults={**DEFAULTS, "embedding_size": 128},
     fixed=ENCODER_ONLY,
-    harmless=("embedding_size", "summary_type", "summary_use_proj", "summary_activation"),
+    harmless=("summary_type", "summary_use_proj", "summary_activation"),
 )
 def electra(m: Module, c: Config, text: Text) -> Tensor:
     attend = masked(c, as_mask(text.mask))
     x = embeddings(m["embeddings"], c, text)
-    if m.has("embeddings_project.weight"):
+    if c.embedding_size != c.hidden_size:
         x = m.linear("embeddings_project", x, c.hidden_size)
     for layer in m.layers("encoder.layer", c.num_hidden_layers):
         x = post_norm(layer, c, x, attend)

@@ -30,12 +30,17 @@ THETAS = {FULL: "global_rope_theta", LOCAL: "local_rope_theta"}
         "local_attention": 128,
         "classifier_activation": "gelu",
         "classifier_pooling": "cls",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "norm_bias": False,
+        "classifier_bias": False,
+        "decoder_bias": True,
         "tie_word_embeddings": True,
     },
     fixed={"is_decoder": False, "is_encoder_decoder": False},
     harmless=(
-        *("attention_bias", "mlp_bias", "norm_bias", "classifier_bias", "decoder_bias", "layer_norm_eps"),
-        *("position_embedding_type", "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index"),
+        *("layer_norm_eps", "position_embedding_type", "repad_logits_with_grad"),
+        *("sparse_prediction", "sparse_pred_ignore_index"),
     ),
 )
 def modernbert(m: Module, c: Config, text: Text) -> Tensor:
@@ -44,30 +49,36 @@ def modernbert(m: Module, c: Config, text: Text) -> Tensor:
     kinds = c.get("layer_types") or [
         LOCAL if number % c.global_attn_every_n_layers else FULL for number in range(c.num_hidden_layers)
     ]
-    x = m.layer_norm("embeddings.norm", m.embedding("embeddings.tok_embeddings", text.ids), c.norm_eps)
+    x = norm(m, "embeddings.norm", c, m.embedding("embeddings.tok_embeddings", text.ids, c.vocab_size))
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         near = c.local_attention // 2 if kinds[number] == LOCAL else -1
-        y = layer.layer_norm("attn_norm", x, c.norm_eps) if number else x
+        y = norm(layer, "attn_norm", c, x) if number else x
         x = x + attention(layer["attn"], c, y, mask, turns[kinds[number]], near)
-        x = x + mlp(layer["mlp"], c, layer.layer_norm("mlp_norm", x, c.norm_eps))
-    return m.layer_norm("final_norm", x, c.norm_eps)
+        x = x + mlp(layer["mlp"], c, norm(layer, "mlp_norm", c, x))
+    return norm(m, "final_norm", c, x)
+
+
+def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:
+    return m.layer_norm(name, x, c.norm_eps, bias=c.norm_bias)
 
 
 def attention(m: Module, c: Config, x: Tensor, mask: Tensor, turned: Rotary, near: int) -> Tensor:
     heads, width = c.num_attention_heads, c.hidden_size
-    q, k, v = m.linear("Wqkv", x, 3 * width).split(2, width, width, width)
+    q, k, v = m.linear("Wqkv", x, 3 * width, bias=c.attention_bias).split(2, width, width, width)
     y = turned(q, heads).attend(turned(k, heads), v, heads, mask, window=(near, near))
-    return m.linear("Wo", y, width)
+    return m.linear("Wo", y, width, bias=c.attention_bias)
 
 
 def mlp(m: Module, c: Config, x: Tensor) -> Tensor:
-    a, b = m.linear("Wi", x, 2 * c.intermediate_size).split(2, c.intermediate_size, c.intermediate_size)
-    return m.linear("Wo", a.activation(c.hidden_activation) * b)
+    width = c.intermediate_size
+    a, b = m.linear("Wi", x, 2 * width, bias=c.mlp_bias).split(2, width, width)
+    return m.linear("Wo", a.activation(c.hidden_activation) * b, c.hidden_size, bias=c.mlp_bias)
 
 
 def prediction(m: Module, c: Config, x: Tensor) -> Tensor:
     """The layer that all heads begin with."""
-    return m.layer_norm("head.norm", m.linear("head.dense", x).activation(c.classifier_activation), c.norm_eps)
+    y = m.linear("head.dense", x, c.hidden_size, bias=c.classifier_bias).activation(c.classifier_activation)
+    return norm(m, "head.norm", c, y)
 
 
 @head("modernbert", "ForSequenceClassification")
@@ -93,7 +104,7 @@ def words(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
     table = m.tied("decoder.weight", "model.embeddings.tok_embeddings.weight", tied=c.tie_word_embeddings)
     m.named("logits")
     y = y @ table.transpose(1, 0)
-    return {"logits": y + m.weight("decoder.bias") if m.has("decoder.bias") else y}
+    return {"logits": y + m.weight("decoder.bias") if c.decoder_bias else y}
 
 
 head("modernbert", "Model")(hidden_state)

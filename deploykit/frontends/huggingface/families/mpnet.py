@@ -40,8 +40,8 @@ PADDING = 1
 )
 def mpnet(m: Module, c: Config, text: Text) -> Tensor:
     e = m["embeddings"]
-    x = e.embedding("word_embeddings", text.ids)
-    x = x + e.embedding("position_embeddings", text.ids.counted(PADDING))
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size)
+    x = x + e.embedding("position_embeddings", text.ids.counted(PADDING), c.max_position_embeddings)
     x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
     table = m.weight("encoder.relative_attention_bias.weight", 32, c.num_attention_heads)
     attend = masked(c, bias(table, buckets(32, 128), as_mask(text.mask)))

@@ -36,8 +36,8 @@ def positions(c: Config) -> int:
 )
 def roberta(m: Module, c: Config, text: Text) -> Tensor:
     e, attend = m["embeddings"], masked(c, as_mask(text.mask))
-    x = e.embedding("word_embeddings", text.ids) + types(e, text)
-    x = x + e.embedding("position_embeddings", text.ids.counted(c.pad_token_id))
+    x = e.embedding("word_embeddings", text.ids, c.vocab_size) + types(e, text)
+    x = x + e.embedding("position_embeddings", text.ids.counted(c.pad_token_id), c.max_position_embeddings)
     x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
     for layer in m.layers("encoder.layer", c.num_hidden_layers):
         x = post_norm(layer, c, x, attend)

@@ -34,7 +34,7 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 )
 def t5(m: Module, c: Config, text: Text) -> Tensor:
     m.tied("encoder.embed_tokens.weight", "shared.weight")
-    x, encoder = m.embedding("shared", text.ids), m["encoder"]
+    x, encoder = m.embedding("shared", text.ids, c.vocab_size), m["encoder"]
     table = encoder.weight(
         "block.0.layer.0.SelfAttention.relative_attention_bias.weight", c.relative_attention_num_buckets, c.num_heads
     )
@@ -48,16 +48,18 @@ def t5(m: Module, c: Config, text: Text) -> Tensor:
 
 
 def attend(m: Module, c: Config, x: Tensor, added: Tensor) -> Tensor:
-    q, k, v = (m.linear(name, x, c.num_heads * c.d_kv) for name in "qkv")
-    return m.linear("o", q.attend(k, v, c.num_heads, added, scale=1.0), c.d_model)
+    q, k, v = (m.linear(name, x, c.num_heads * c.d_kv, bias=False) for name in "qkv")
+    return m.linear("o", q.attend(k, v, c.num_heads, added, scale=1.0), c.d_model, bias=False)
 
 
 def feed_forward(m: Module, c: Config, x: Tensor) -> Tensor:
     gated, _, activation = c.feed_forward_proj.rpartition("-")
     if not gated:
-        return m.linear("wo", m.linear("wi", x, c.d_ff).activation(activation), c.d_model)
-    activation = "gelu_new" if activation == "gelu" else activation
-    return m.linear("wo", m.linear("wi_0", x, c.d_ff).activation(activation) * m.linear("wi_1", x, c.d_ff), c.d_model)
+        y = m.linear("wi", x, c.d_ff, bias=False).activation(activation)
+    else:
+        activation = "gelu_new" if activation == "gelu" else activation
+        y = m.linear("wi_0", x, c.d_ff, bias=False).activation(activation) * m.linear("wi_1", x, c.d_ff, bias=False)
+    return m.linear("wo", y, c.d_model, bias=False)
 
 
 head("t5", "EncoderModel")(hidden_state)
