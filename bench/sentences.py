@@ -12,7 +12,6 @@ the documentation of Python's syntax, which every Python has.
 from __future__ import annotations
 
 import argparse
-import random
 import re
 import statistics
 import tempfile
@@ -44,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         deploykit.build(arguments.folder, output=Path(scratch) / "dist")
         with deploykit.open(Path(scratch) / "dist", threads=arguments.threads) as session:
-            sides = {"deploykit": session.embed}
+            sides: dict[str, Side] = {"deploykit": session.embed}
             sides |= {
                 f"onnxruntime, batches of {size}": onnxruntime(
                     arguments.folder, arguments.onnx, size, arguments.threads, session.texts.task.most_tokens
@@ -58,7 +57,7 @@ def sentences(count: int) -> list[str]:
     """The same sentences every time, in random order."""
     found = [" ".join(each.split()) for text in topics.values() for each in re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)]
     unique = [each for each in dict.fromkeys(found) if 10 < len(each) < 600]
-    return random.Random(0).sample(unique, min(count, len(unique)))
+    return [unique[index] for index in np.random.default_rng(0).permutation(len(unique))[:count]]
 
 
 def onnxruntime(folder: Path, model: Path, batch: int, threads: int, most: int | None) -> Side:
@@ -118,7 +117,7 @@ def export(folder: Path, path: Path) -> None:
     import torch
     from transformers import AutoModel
 
-    class States(torch.nn.Module):
+    class States(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()

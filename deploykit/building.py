@@ -93,7 +93,7 @@ def load(
     if is_on_hub(source):
         source = downloaded(str(source))
     if is_folder(source):
-        from deploykit.frontends.huggingface.importer import load_texts
+        from deploykit.folders import load_texts
 
         if seed_input or ragged or masks:
             raise UsageError("a Hugging Face folder says itself what is ragged: these options are for ONNX files")

@@ -1,4 +1,4 @@
-"""`load_folder`: from a Hugging Face folder to an `ImportedModel`.
+"""`import_folder`: from a Hugging Face folder to an `ImportedModel`.
 
 A family builds the graph with the weights of the folder. The head follows from the architecture that the configuration
 names, or from sentence-transformers' `modules.json`. Texts are padded batches here: ids, types and a mask, each
@@ -7,20 +7,18 @@ names, or from sentence-transformers' `modules.json`. Texts are padded batches h
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
-from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
 from deploykit.frontends.huggingface.sentences import MODULES, pooled_by
-from deploykit.frontends.huggingface.tasks import task_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 
 if TYPE_CHECKING:
@@ -31,21 +29,23 @@ BATCH, SEQ = "batch", "seq"
 EMBEDDING = "sentence_embedding"
 
 
-def load_texts(path: Path, dims: DimBounds | None = None) -> ImportedModel:
-    """Import a folder for batches of texts of mixed lengths, which are not padded. `dims` may bound `tokens`, the sum
-    of their lengths, too. If the model cannot be ragged, it takes padded batches, and a note says why."""
-    bounds = checked_bounds(dims or {})
-    tokens = bounds.pop(TOKENS, None)
-    model = load_folder(path, bounds)
-    try:
-        return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
-    except UnsupportedModelError as error:
-        if tokens is not None:
-            raise
-        return replace(model, notes=(*model.notes, f"texts are padded to one length: {error}"))
+@dataclass(frozen=True)
+class Imported:
+    """A model that takes padded batches of texts, and what it was made from. A text has at most `longest` tokens; None
+    if there is no limit."""
+
+    model: ImportedModel
+    folder: Folder
+    family: Family
+    longest: int | None
 
 
 def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedModel:
+    """The model of `import_folder`."""
+    return import_folder(path, dims).model
+
+
+def import_folder(path: str | Path, dims: DimBounds | None = None) -> Imported:
     """Import the folder at `path`. `dims` pins or bounds `batch` and `seq`.
 
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
@@ -71,8 +71,7 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
 
     builder.function("main", [Port(name, "int64", (batch, seq)) for name in names], body)
     check_read(family, folder, weights)
-    model = builder.model()
-    return replace(model, task=task_of(folder, family, model, limit), files=folder.files)
+    return Imported(replace(builder.model(), files=folder.files), folder, family, longest)
 
 
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:

@@ -1,14 +1,23 @@
-"""What a model of texts is for, and what its artifact needs for that: the tables of the tokenizer, names of classes."""
+"""Models of texts from Hugging Face folders: batches of mixed lengths, and what a model is for.
+
+The importer gives a model that takes padded batches. Here it becomes ragged, if that is proved to be right, and gets
+its task: the tables of the tokenizer, and names of classes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from deploykit.compiler.model import ImportedModel, Scores, Task, TaskKind
-from deploykit.errors import UsageError
+from deploykit.compiler.dims import checked_bounds
+from deploykit.compiler.model import DimBounds, ImportedModel, Scores, Task, TaskKind
+from deploykit.compiler.ragged.conversion import TOKENS, ragged
+from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Folder, inside
-from deploykit.frontends.huggingface.registry import IDS, TYPES, Family
+from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
+from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES
 from deploykit.text import Tokenizer, pack
 
@@ -24,9 +33,30 @@ KINDS: Mapping[str, TaskKind] = {
 """By the ending of an architecture's name."""
 
 
-def task_of(folder: Folder, family: Family, model: ImportedModel, positions: int | None) -> Task | None:
-    """What a model is for; None for one that gives hidden states, or without a tokenizer. `positions` is the most
-    tokens of a text that it can take. Raises `UsageError` if the tokenizer does not belong to the model."""
+def load_texts(path: Path, dims: DimBounds | None = None) -> ImportedModel:
+    """Import a folder for batches of texts of mixed lengths, which are not padded. `dims` may bound `tokens`, the sum
+    of their lengths, too. If the model cannot be ragged, it takes padded batches, and a note says why.
+
+    Raises what `import_folder` raises, and `UsageError` if the tokenizer does not belong to the model."""
+    bounds = checked_bounds(dims or {})
+    tokens = bounds.pop(TOKENS, None)
+    for name in (BATCH, SEQ):
+        if isinstance(bounds.get(name), int):
+            raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
+    found = import_folder(path, bounds)
+    model = replace(found.model, task=task_of(found))
+    try:
+        return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
+    except UnsupportedModelError as error:
+        if tokens is not None:
+            raise
+        return replace(model, notes=(*model.notes, f"texts are padded to one length: {error}"))
+
+
+def task_of(found: Imported) -> Task | None:
+    """What a model is for; None for one that gives hidden states, or without a tokenizer. Raises `UsageError` if the
+    tokenizer does not belong to the model."""
+    model, folder, family = found.model, found.folder, found.family
     name = str((folder.config.get("architectures") or [""])[0])
     kind = KINDS.get(name.removeprefix(family.prefix))
     if (folder.path / MODULES).exists():
@@ -41,7 +71,7 @@ def task_of(folder: Folder, family: Family, model: ImportedModel, positions: int
             "words: the tokenizer belongs to another model"
         )
     settings = folder.json(SENTENCES) or {}
-    limits = (positions, Tokenizer(tables).limit, settings.get("max_seq_length"))
+    limits = (found.longest, Tokenizer(tables).limit, settings.get("max_seq_length"))
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
         names = folder.config.get("id2label") or {}
