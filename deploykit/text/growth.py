@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from deploykit.text.characters import HANGUL, Runes, mapping
 from deploykit.text.spelling import decomposed
-from deploykit.text.steps import SELF, Compose, Map, Prepend, Replace, Split, Step, Tokens
+from deploykit.text.steps import SELF, Bytes, Charsmap, Compose, Map, Prepend, Replace, Split, Step, Tokens
 
 _REPLACEMENT = 0xFFFD
 
@@ -22,6 +22,11 @@ def growth(steps: Sequence[Step]) -> Fraction:
     if any(isinstance(step, Compose) for step in steps):
         # Marks are sorted in free room of the same size.
         found = max(found * Fraction(3, 2), Fraction(2))
+    for step in steps:
+        if isinstance(step, Charsmap):
+            found *= max([Fraction(1), *(Fraction(len(text), len(key)) for key, text in step.entries.items())])
+        elif isinstance(step, Bytes):
+            found *= 4 if len(steps) > 1 else 1
     shortest, pieces = 0, False
     for step in steps:
         if isinstance(step, Replace):

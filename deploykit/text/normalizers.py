@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deploykit.text.characters import Runes, between, mapping, named
+from deploykit.text.charsmap import charsmap_of
 from deploykit.text.patterns import pattern_of
 from deploykit.text.reading import Part
-from deploykit.text.steps import SELF, Compose, Map, Prepend, Replace, Step, Strip, removal
+from deploykit.text.steps import SELF, Bytes, Compose, Map, Prepend, Replace, Step, Strip, removal
 
 _SPACE = ord(" ")
 _IDEOGRAPHS = (
@@ -77,6 +78,8 @@ def _nmt(_part: Part) -> list[Step]:
 
 _READERS: Mapping[str, Callable[[Part], list[Step]]] = {
     "Sequence": _sequence,
+    "ByteLevel": lambda _part: [Bytes()],
+    "Precompiled": lambda part: [charsmap_of(part)],
     "BertNormalizer": _bert,
     "NFC": lambda _part: [Compose("canonical", compose=True)],
     "NFD": lambda _part: [Compose("canonical", compose=False)],

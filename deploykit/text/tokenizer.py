@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.toolchain import find_c_compiler
 
-_OK, _ARENA, _CAPACITY, _WEIGHTS = 0, 4, 5, 6
+_OK, _CAPACITY = 0, 5
 _TABLES = 24
 CUTS = ("longest_first", "only_first", "only_second")
 
@@ -57,6 +58,23 @@ class _Tokens(ctypes.Structure):
     )
 
 
+class _Stream(ctypes.Structure):
+    """`dk_text_stream`."""
+
+    _fields_ = (
+        ("bytes", ctypes.c_ubyte * 4),
+        ("waiting", ctypes.c_uint32),
+        ("stripped", ctypes.c_uint32),
+        ("started", ctypes.c_bool),
+    )
+
+
+class _Ids(ctypes.Structure):
+    """`dk_text_ids`."""
+
+    _fields_ = (("ids", ctypes.c_void_p), ("count", ctypes.c_int32), ("skip_special", ctypes.c_bool))
+
+
 @dataclass(frozen=True)
 class Encoding:
     """The tokens of a text or of a pair; each array has a row for each token."""
@@ -91,6 +109,10 @@ def _library() -> ctypes.CDLL:
     loaded.dk_text_workspace.restype = ctypes.c_size_t
     loaded.dk_text_limit.argtypes = (ctypes.c_void_p,)
     loaded.dk_text_encode.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_size_t, ctypes.c_void_p)
+    loaded.dk_text_decode.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_bool),
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+    )
     return loaded
 
 
@@ -154,6 +176,26 @@ class Tokenizer:
             arrays["ids"], arrays["types"], arrays["chars"], arrays["bytes"], arrays["texts"], arrays["special"]
         )
 
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of tokens. Those that the vocabulary does not have are left out."""
+        return self.stream(skip_special=skip_special).end(ids)
+
+    def stream(self, *, skip_special: bool = True) -> Stream:
+        """Decodes tokens as they come."""
+        return Stream(self._decode, skip_special=skip_special)
+
+    def _decode(self, stream: _Stream, ids: _Ids, end: bool) -> bytes:
+        written = ctypes.c_size_t()
+        room = 64 + 8 * ids.count
+        while True:
+            text = ctypes.create_string_buffer(room)
+            status = self._library.dk_text_decode(
+                *map(ctypes.byref, (self._text, stream, ids)), end, text, room, ctypes.byref(written)
+            )
+            if status == _OK:
+                return text.raw[: written.value]
+            room = written.value
+
     def _provide(self, text_bytes: int) -> None:
         needed = self._library.dk_text_workspace(ctypes.byref(self._text), text_bytes)
         if needed > self._workspace.nbytes:
@@ -168,6 +210,29 @@ class Tokenizer:
             self._arrays[name] = np.zeros((capacity, *columns), dtype)
             setattr(self._tokens, name, self._arrays[name].ctypes.data)
         self._tokens.capacity = capacity
+
+
+class Stream:
+    """A text that is decoded token by token. What is not a whole character yet is held back."""
+
+    def __init__(self, decode: Callable[[_Stream, _Ids, bool], bytes], *, skip_special: bool) -> None:
+        self._decode = decode
+        self._skip_special = skip_special
+        self._state = _Stream()
+
+    def add(self, ids: Iterable[int]) -> str:
+        """The text that further tokens add."""
+        return self._decoded(ids, end=False)
+
+    def end(self, ids: Iterable[int] = ()) -> str:
+        """The text that the last tokens add, and what is left: a character that is not whole is U+FFFD. The stream is
+        then as new."""
+        return self._decoded(ids, end=True)
+
+    def _decoded(self, ids: Iterable[int], *, end: bool) -> str:
+        array = np.fromiter(ids, np.int32)
+        given = _Ids(array.ctypes.data, len(array), skip_special=self._skip_special)
+        return self._decode(self._state, given, end).decode("utf-8", "surrogatepass")
 
 
 def _bytes(text: str | bytes) -> bytes:
