@@ -56,6 +56,7 @@ DEVICE = tuple(BATCHING / name for name in ("device.h", "device.c"))
 INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
+TEXT_HEADER = _ROOT / "text" / "text.h"
 TEXT = tuple(sorted((_ROOT / "text").glob("*.[ch]")))
 CHECKS = (CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""

@@ -24,7 +24,7 @@ CONFIG = (
     *("model", "unknown", "continuing", "most_chars", "step_count", "edge_probes", "merge_probes", "class_count"),
     *(
         "runes_per_byte",
-        "symbols_per_rune",
+        "symbols_per_byte",
         "template_single",
         "template_pair",
         "limit",

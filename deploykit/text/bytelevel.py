@@ -17,12 +17,14 @@ def alphabet() -> tuple[int, ...]:
 
 
 @cache
-def _bytes() -> dict[str, int]:
-    return {chr(char): byte for byte, char in enumerate(alphabet())}
+def _bytes() -> dict[int, int]:
+    """The byte of each character of the alphabet; that of other bytes is none."""
+    return dict.fromkeys(range(256), 0x100) | {char: byte for byte, char in enumerate(alphabet())}
 
 
 def bytes_of(text: str) -> bytes | None:
     """The bytes that a text in this alphabet stands for; None if it has other characters."""
-    known = _bytes()
-    found = [known.get(char, -1) for char in text]
-    return None if -1 in found else bytes(found)
+    try:
+        return text.translate(_bytes()).encode("latin-1")
+    except UnicodeEncodeError:
+        return None

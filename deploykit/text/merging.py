@@ -12,6 +12,8 @@ from deploykit.text.tries import EMPTY, LOAD, Words, longest_search, placed
 
 Merges = Mapping[tuple[int, int], tuple[int, int]]
 
+_NO_MERGE = EMPTY, 0
+
 
 def merges_of(part: Part, vocabulary: Mapping[str, int]) -> Merges:
     """The rank and the result of each pair, by the ids of tokens."""
@@ -30,13 +32,14 @@ def merges_of(part: Part, vocabulary: Mapping[str, int]) -> Merges:
 def reached(symbols: Sequence[int], goal: int, merges: Merges) -> bool:
     """Whether merging makes one token of these, and which."""
     symbols = list(symbols)
+    known = merges.get
     while len(symbols) > 1:
-        ranks = [merges.get(pair, (EMPTY, 0)) for pair in pairwise(symbols)]
-        rank, result = min(ranks)
-        if rank == EMPTY:
+        found = [known(pair, _NO_MERGE) for pair in pairwise(symbols)]
+        best = min(found)
+        if best is _NO_MERGE:
             return False
-        at = ranks.index((rank, result))
-        symbols[at : at + 2] = [result]
+        at = found.index(best)
+        symbols[at : at + 2] = [best[1]]
     return symbols[0] == goal
 
 

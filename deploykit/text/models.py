@@ -40,8 +40,9 @@ class Model:
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @property
-    def symbols_per_rune(self) -> int:
-        return 4 if self.options & (BYTES | FALLBACK) else 1
+    def on_single_bytes(self) -> bool:
+        """Whether there may be a token for each byte."""
+        return self.options & (BYTES | FALLBACK) != 0
 
     def keys(self) -> Iterator[tuple[bytes, int]]:
         """What the runtime reads for each token. A token that no text leads to is left out."""
@@ -65,15 +66,13 @@ class Model:
         if self.kind != BPE:
             return set()
         found = set()
-        for key, number in self.keys():
-            text = key.decode("latin-1") if self.options & BYTES else key.decode("utf-8", "surrogatepass")
-            if not text.endswith(self.suffix) or len(text) == len(self.suffix):
+        for token, number in self.vocabulary.items():
+            text = token[: len(token) - len(self.suffix)]
+            if not text or token != text + self.suffix:
                 continue
-            chars = [*text[: len(text) - len(self.suffix)]]
-            if self.options & BYTES:
-                chars = [chr(alphabet()[ord(char)]) for char in chars]
-            chars[-1] += self.suffix
-            symbols = [self.vocabulary.get(char, -1) for char in chars]
+            symbols = [self.vocabulary.get(char, -1) for char in text]
+            if self.suffix:
+                symbols[-1] = self.vocabulary.get(text[-1] + self.suffix, -1)
             if -1 not in symbols and reached(symbols, number, self.merges):
                 found.add(number)
         return found

@@ -227,12 +227,13 @@ void dk_text_bpe(const dk_text* text, piece in, scratch* memory, token_list* to)
     size_t most = 0;
     uint32_t* words = (uint32_t*)memory->at;
     uint32_t id = whole(text, in);
+    bool in_bytes = (config(text, OPTIONS) & (OPTION_BYTES | OPTION_FALLBACK)) != 0;
     if (id != NONE) {
         put_token(to, id, in.from->begin[in.begin], in.from->end[in.end - 1]);
         return;
     }
     for (uint32_t i = in.begin; i < in.end; ++i) {
-        most += config(text, SYMBOLS_PER_RUNE) == 1 ? 1 : length_of(in.from->chars[i]);
+        most += in_bytes ? length_of(in.from->chars[i]) : 1;
     }
     if (most * SYMBOL_BYTES > memory->bytes) {
         memory->need = most * SYMBOL_BYTES;

@@ -29,7 +29,7 @@ static sizes sizes_of(const dk_text* text, uint64_t bytes) {
     sizes found;
     found.places = bytes + 2;
     found.runes = (bytes * config(text, RUNES_PER_BYTE) >> 4) + SPARE;
-    found.symbols = found.runes * config(text, SYMBOLS_PER_RUNE);
+    found.symbols = (bytes * config(text, SYMBOLS_PER_BYTE) >> 4) + SPARE;
     return found;
 }
 
@@ -275,7 +275,7 @@ dk_text_encode(dk_text* text, const dk_text_input* input, void* workspace, size_
             return fail(text, DK_ERROR_ARENA, "the workspace is too small for this text");
         }
         room.runes = (uint64_t)((double)room.runes * (double)(bytes - spent) / (double)(full - spent));
-        room.symbols = room.runes * config(text, SYMBOLS_PER_RUNE);
+        room.symbols = (uint64_t)((double)room.symbols * (double)(bytes - spent) / (double)(full - spent));
     }
     if (workspace == NULL || (uintptr_t)workspace % DK_TEXT_ALIGNMENT != 0 || room.symbols >= TOKEN_ID) {
         return fail(text, DK_ERROR_ARENA, "the workspace is misaligned or too small");

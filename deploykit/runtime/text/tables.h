@@ -53,7 +53,7 @@ enum {
     MERGE_PROBES, /* the longest search in MERGES */
     CLASS_COUNT,
     RUNES_PER_BYTE,   /* of the input, in sixteenths, with those that steps add */
-    SYMBOLS_PER_RUNE, /* bytes or characters that the model works on */
+    SYMBOLS_PER_BYTE, /* the same for bytes or characters that the model works on */
     TEMPLATE_SINGLE,  /* entries of TEMPLATE for one text; those for a pair follow */
     TEMPLATE_PAIR,
     LIMIT,
