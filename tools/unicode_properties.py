@@ -117,7 +117,8 @@ def packed(points: Iterable[int]) -> list[int]:
     return [edge - before for before, edge in zip([0, *edges], edges, strict=False)]
 
 
-def main() -> None:
+def text_of_tables() -> str:
+    """The contents of the file."""
     clean = normalizers.BertNormalizer(True, False, False, False).normalize_str
     accents = normalizers.BertNormalizer(False, False, True, False).normalize_str
     digits = pre_tokenizers.Digits(individual_digits=False).pre_tokenize_str
@@ -147,7 +148,11 @@ def main() -> None:
         "compositions": dict(compositions()),
         "folded": {letter: "".join(map(chr, sorted(matches(f"(?i:{letter})")))) for letter in letters},
     }
-    OUTPUT.write_text(json.dumps(tables, ensure_ascii=True, separators=(",", ":")).replace("},", "},\n") + "\n")
+    return json.dumps(tables, ensure_ascii=True, separators=(",", ":")).replace("},", "},\n") + "\n"
+
+
+def main() -> None:
+    OUTPUT.write_text(text_of_tables(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ characters. Of the entries that are a prefix of a cluster, the shortest counts, 
 from __future__ import annotations
 
 import base64
-import binascii
 
 import numpy as np
 
@@ -18,6 +17,8 @@ from deploykit.text.regex import Pattern, read_pattern
 from deploykit.text.steps import Charsmap
 
 _LABEL = np.uint32(0x800000FF)
+_LONG_CLUSTER = 6
+"""Bytes of a cluster whose characters are mapped one by one."""
 _NAMES = (
     *("CR", "LF", "Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend", "L", "V", "T", "Joined", "Pictographic"),
     *("InCB Consonant", "InCB Linker", "InCB Extend"),
@@ -30,31 +31,32 @@ def charsmap_of(part: Part) -> Charsmap:
         data = base64.b64decode(part.get("precompiled_charsmap", str), validate=True)
         size = int.from_bytes(data[:4], "little")
         found = _entries(np.frombuffer(data, "<u4", size // 4, 4), data[4 + size :])
-    except (ValueError, binascii.Error) as error:
+    except (ValueError, IndexError) as error:
         refuse(part.where, f"the character mapping is damaged: {error}")
     return Charsmap(found, graphemes(), _alone(found))
 
 
 def _entries(units: np.ndarray, texts: bytes) -> dict[bytes, str]:
-    """The keys, found level by level, and their texts."""
+    """The keys that can match, level by level, and their texts: keys that are shorter than a long cluster, and do not
+    begin with another key."""
     found: dict[bytes, str] = {}
     labels = np.arange(1, 256, dtype=np.uint32)
     offsets = (units >> np.uint32(10)) << ((units & np.uint32(1 << 9)) >> np.uint32(6))
-    nodes, keys = offsets[:1].copy(), [b""]
-    for _ in range(64):
+    nodes, keys = offsets[:1], [b""]
+    for _ in range(_LONG_CLUSTER - 1):
         places = nodes[:, None] ^ labels[None, :]
         inside = places < len(units)
         units_there = units[np.where(inside, places, 0)]
         rows, columns = np.nonzero(inside & ((units_there & _LABEL) == labels[None, :]))
-        if not len(rows):
-            return found
         there = places[rows, columns]
-        keys = [keys[row] + bytes([int(labels[column])]) for row, column in zip(rows, columns, strict=True)]
-        nodes = there ^ offsets[there]
-        for index in np.nonzero((units[there] >> np.uint32(8)) & np.uint32(1))[0]:
-            place = int(units[nodes[index]] & np.uint32(0x7FFFFFFF))
+        below = there ^ offsets[there]
+        keys = [keys[row] + bytes([column + 1]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True)]
+        ends = ((units[there] >> np.uint32(8)) & np.uint32(1)).astype(np.bool_)
+        for index in np.flatnonzero(ends).tolist():
+            place = int(units[below[index]] & np.uint32(0x7FFFFFFF))
             found[keys[index]] = texts[place : texts.index(b"\0", place)].decode("utf-8")
-    raise ValueError("it has keys of more than 64 bytes")
+        nodes, keys = below[~ends], [key for key, end in zip(keys, ends.tolist(), strict=True) if not end]
+    return found
 
 
 def _syllables(*, closed: bool) -> Set:

@@ -51,8 +51,12 @@ static void set_rank(word* w, uint32_t at, uint32_t rank) {
     uint32_t node = w->leaves + at;
     w->tree[node] = rank;
     while (node > 1) {
+        uint32_t least = lesser(w->tree[node], w->tree[node ^ 1]);
         node >>= 1;
-        w->tree[node] = lesser(w->tree[2 * node], w->tree[2 * node + 1]);
+        if (w->tree[node] == least) {
+            break;
+        }
+        w->tree[node] = least;
     }
 }
 
