@@ -37,8 +37,8 @@ from deploykit.compiler.graph.fuse_rows import fuse_rows
 from deploykit.compiler.graph.gather_in_products import gather_in_products
 from deploykit.compiler.graph.inline_calls import inline_calls
 from deploykit.compiler.graph.join_matmuls import join_siblings
-from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.join_scalars import join_scalars
+from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.merge_kernels import merge_kernels
 from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices

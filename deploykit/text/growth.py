@@ -26,8 +26,9 @@ def growth(steps: Sequence[Step], *, in_bytes: bool) -> Fraction:
     shortest, pieces = 0, False
     for step in steps:
         if isinstance(step, Prepend):
+            # Without pieces there is one of them beside each added token, and the first one counts as spare.
             share = Fraction(1) if pieces else Fraction(1, 1 + shortest) if shortest else Fraction(0)
-            found *= 1 + _length(step.content, in_bytes=in_bytes) * share
+            found += sum(_longest(c, single, in_bytes=in_bytes) for c in step.content) * share
         elif isinstance(step, Tokens):
             shortest = min(len(token.text.encode()) for token in step.added)
         pieces = pieces or isinstance(step, Split)

@@ -127,12 +127,13 @@ class Tokenizer:
         if self._tables.ctypes.data % 8:
             self._tables = np.concatenate([np.zeros(8, np.uint8), self._tables])[8:]
         self._text = _Text()
-        self._workspace = np.zeros(1 << 12, np.uint64)
+        self._longest = 0
         self._arrays: dict[str, np.ndarray] = {}
         self._tokens = _Tokens()
         status = self._library.dk_text_open(ctypes.byref(self._text), self._tables.ctypes.data, self._tables.nbytes)
         if status != _OK:
             raise ArtifactError(self._text.error.decode())
+        self._provide(512)
         self._make_room(256)
 
     @property
@@ -161,8 +162,7 @@ class Tokenizer:
             status = self._library.dk_text_encode(
                 ctypes.byref(self._text),
                 ctypes.byref(given),
-                self._workspace.ctypes.data,
-                self._workspace.nbytes,
+                *self._room,
                 ctypes.byref(self._tokens),
             )
             if status != _CAPACITY:
@@ -197,9 +197,13 @@ class Tokenizer:
             room = written.value
 
     def _provide(self, text_bytes: int) -> None:
-        needed = self._library.dk_text_workspace(ctypes.byref(self._text), text_bytes)
-        if needed > self._workspace.nbytes:
-            self._workspace = np.zeros(needed // 8 + 1, np.uint64)
+        """A workspace for texts of so many bytes."""
+        if text_bytes <= self._longest:
+            return
+        self._longest = 2 * text_bytes
+        needed = self._library.dk_text_workspace(ctypes.byref(self._text), self._longest)
+        self._workspace = np.empty(needed // 8 + 1, np.uint64)
+        self._room = self._workspace.ctypes.data, self._workspace.nbytes
 
     def _make_room(self, capacity: int) -> None:
         """Arrays for so many tokens."""

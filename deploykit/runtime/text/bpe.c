@@ -239,8 +239,8 @@ void dk_text_bpe(const dk_text* text, piece in, scratch* memory, token_list* to)
     for (uint32_t i = in.begin; i < in.end; ++i) {
         most += in_bytes ? length_of(in.from->chars[i]) : 1;
     }
-    if (most * SYMBOL_BYTES > memory->bytes) {
-        memory->need = most * SYMBOL_BYTES;
+    if (most * BPE_BYTES > memory->bytes) {
+        memory->need = most * BPE_BYTES;
         return;
     }
     w.ids = words;

@@ -35,8 +35,8 @@ static sizes sizes_of(const dk_text* text, uint64_t bytes) {
 
 /* Bytes for all of these, each aligned. */
 static uint64_t bytes_of(const dk_text* text, sizes s) {
-    uint64_t model = config(text, MODEL) == WORDPIECE ? 0 : s.symbols * SYMBOL_BYTES;
-    return 4 * s.places + 2 * RUNE_BYTES * s.runes + sizeof(token) * s.symbols + model + 256;
+    uint64_t symbol = config(text, MODEL) == BPE ? BPE_BYTES : config(text, MODEL) == UNIGRAM ? UNIGRAM_BYTES : 0;
+    return 4 * s.places + 2 * RUNE_BYTES * s.runes + (sizeof(token) + symbol) * s.symbols + 256;
 }
 
 size_t dk_text_workspace(const dk_text* text, size_t bytes) {

@@ -199,7 +199,8 @@ typedef struct scratch {
     size_t need; /* more than `bytes` once a piece found no room */
 } scratch;
 
-enum { SYMBOL_BYTES = 32 }; /* of scratch, for each character or byte of a piece */
+/* Bytes of scratch for each character or byte of a piece. */
+enum { BPE_BYTES = 32, UNIGRAM_BYTES = 16 };
 
 /* UTF-8: writes 1 to 4 bytes and returns how many. */
 uint32_t dk_text_utf8(uint32_t c, unsigned char* bytes);

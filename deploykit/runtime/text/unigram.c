@@ -96,8 +96,8 @@ void dk_text_unigram(const dk_text* text, piece in, scratch* memory, token_list*
     uint32_t count = in.end - in.begin;
     uint32_t room = count + 1;
     lattice l;
-    if (((size_t)count + 1) * 16 > memory->bytes) {
-        memory->need = ((size_t)count + 1) * 16;
+    if (((size_t)count + 1) * UNIGRAM_BYTES > memory->bytes) {
+        memory->need = ((size_t)count + 1) * UNIGRAM_BYTES;
         return;
     }
     l.score = (double*)memory->at;
