@@ -78,6 +78,7 @@ def pack_fields(fields: Mapping[str, object], *, limit: int = 0, shortcuts: bool
     model = model_of(model_part)
     normalizer = joined(normalizer_steps(file.part("normalizer")))
     added = list(_added(file)) if file.fields.get("added_tokens") else []
+    _check_ids(added, model)
     raw = tuple(token.added for token in added if not token.normalized)
     added = [_spelled(token, normalizer) if token.normalized else token for token in added]
     found = tuple(token.added for token in added if token.normalized)
@@ -132,6 +133,22 @@ def _added(file: Part) -> Iterable[_Token]:
         if not 0 <= number < MOST_TOKENS:
             refuse(part.where, f"the token '{text}' has the id {number}")
         yield token
+
+
+def _check_ids(added: Sequence[_Token], model: Model) -> None:
+    """Refuse ids that the library would not give: that of the vocabulary, else the next one behind it."""
+    known = dict(model.vocabulary)
+    following = len(known)
+    for token in added:
+        if token.content not in known:
+            known[token.content] = following
+            following += 1
+        number = known[token.content]
+        if number != token.added.id:
+            refuse(
+                "added_tokens",
+                f"the token '{token.content}' has the id {token.added.id}, but by the vocabulary it is {number}",
+            )
 
 
 def _spelled(token: _Token, normalizer: Iterable[Step]) -> _Token:

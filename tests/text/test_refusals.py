@@ -66,6 +66,8 @@ CASES = [
     ("xlm-roberta", put("normalizer", "precompiled_charsmap", value="AAAA"), "the character mapping is damaged"),
     ("xlm-roberta", put("normalizer", "precompiled_charsmap", value="%"), "the character mapping is damaged"),
     ("bert-cased", put("added_tokens", 0, "content", value=""), r"added_tokens\[0\]: the token is empty"),
+    ("bert-cased", put("added_tokens", 0, "id", value=9), "has the id 9, but by the vocabulary it is 0"),
+    ("mpnet", put("added_tokens", -1, "id", value=5000), "has the id 5000, but by the vocabulary it is"),
     ("bert-cased", put("added_tokens", 0, value=7), r"added_tokens\[0\]: 7 is no object"),
     ("bert-cased", put("surprise", value=1), "the file: the object has the unknown field 'surprise'"),
 ]
