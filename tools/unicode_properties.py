@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import regex
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -29,10 +30,8 @@ SCRIPTS = (
     *("Han", "Hiragana", "Katakana", "Hangul", "Latin", "Greek", "Cyrillic"),
     *("Arabic", "Hebrew", "Thai", "Devanagari"),
 )
-BREAKS = (
-    *("CR", "LF", "Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend", "SpacingMark"),
-    *("L", "V", "T", "LV", "LVT"),
-)
+BREAKS = ("CR", "LF", "Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend", "L", "V", "T")
+CONJUNCTS = ("Consonant", "Linker", "Extend")
 HANGUL = range(0xAC00, 0xAC00 + 11172)
 
 
@@ -80,11 +79,36 @@ def compositions() -> Iterator[tuple[str, str]]:
                 yield pair, chr(point)
 
 
+def charsmap(*keys: bytes) -> Callable[[str], str]:
+    """A normalizer that makes `y` of each cluster of less than 6 bytes that begins with a key, else of each character
+    that does. Its trie is a double array where each node has a block of 256 units."""
+    nodes = sorted({key[:length] for key in keys for length in range(len(key) + 1)})
+    block = {key: 256 * (number + 1) for number, key in enumerate(nodes)}
+    units = np.zeros(256 * (len(nodes) + 1), "<u4")
+    units[0] = block[b""] << 10
+    for key in nodes[1:]:
+        place = block[key[:-1]] ^ key[-1]
+        units[place] = (place ^ block[key]) << 10 | (key in keys) << 8 | key[-1]
+    units[[block[key] for key in keys]] = 1 << 31
+    return normalizers.Precompiled(units.nbytes.to_bytes(4, "little") + units.tobytes() + b"y\0").normalize_str
+
+
 def grapheme_breaks() -> dict[str, set[int]]:
-    """The classes that boundaries of grapheme clusters depend on."""
+    """The classes that boundaries of grapheme clusters depend on: those of the package regex, where they are of a later
+    edition of Unicode without the characters that the library does not know."""
     found = {name: set(map(ord, regex.findall(rf"\p{{GCB={name}}}", TEXT))) for name in BREAKS}
     found["Pictographic"] = set(map(ord, regex.findall(r"\p{Extended_Pictographic}", TEXT)))
-    return found
+    indic = {name: set(map(ord, regex.findall(rf"\p{{InCB={name}}}", TEXT))) for name in CONJUNCTS}
+    begins_with_x = charsmap(b"x")
+    found["Joined"] = where(lambda char: begins_with_x("x" + char) == "y")
+    # A mark behind a letter becomes part of a short cluster, unless the letter is part of a longer one.
+    letter, virama, mark = "\u0924", "\u094d", "\u0301"
+    is_letter = charsmap(letter.encode())
+    indic["Consonant"] &= where(lambda char: is_letter(char + virama + letter + mark).endswith(mark))
+    indic["Linker"] &= where(lambda char: is_letter(letter + char + letter + mark).endswith(mark))
+    indic["Extend"] &= found["Joined"]
+    found["Extend"] &= found["Joined"]
+    return found | {f"InCB {name}": points for name, points in indic.items()}
 
 
 def packed(points: Iterable[int]) -> list[int]:
@@ -93,7 +117,8 @@ def packed(points: Iterable[int]) -> list[int]:
     return [edge - before for before, edge in zip([0, *edges], edges, strict=False)]
 
 
-def main() -> None:
+def text_of_tables() -> str:
+    """The contents of the file."""
     clean = normalizers.BertNormalizer(True, False, False, False).normalize_str
     accents = normalizers.BertNormalizer(False, False, True, False).normalize_str
     digits = pre_tokenizers.Digits(individual_digits=False).pre_tokenize_str
@@ -123,7 +148,11 @@ def main() -> None:
         "compositions": dict(compositions()),
         "folded": {letter: "".join(map(chr, sorted(matches(f"(?i:{letter})")))) for letter in letters},
     }
-    OUTPUT.write_text(json.dumps(tables, ensure_ascii=True, separators=(",", ":")).replace("},", "},\n") + "\n")
+    return json.dumps(tables, ensure_ascii=True, separators=(",", ":")).replace("},", "},\n") + "\n"
+
+
+def main() -> None:
+    OUTPUT.write_text(text_of_tables(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
 TEXT_INCLUDE = _ROOT / "text"
+TEXT_HEADER = TEXT_INCLUDE / "text.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""

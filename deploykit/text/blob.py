@@ -22,7 +22,16 @@ TABLES = (
 
 CONFIG = (
     *("model", "unknown", "continuing", "most_chars", "step_count", "edge_probes", "merge_probes", "class_count"),
-    *("runes_per_byte", "symbols_per_rune", "template_single", "template_pair", "limit", "options", "suffix"),
+    *(
+        "runes_per_byte",
+        "symbols_per_byte",
+        "template_single",
+        "template_pair",
+        "limit",
+        "options",
+        "suffix",
+        "stripped",
+    ),
 )
 
 _OTHER_TYPES: dict[str, np.dtype[np.generic]] = {

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deploykit.text.characters import Runes, between, mapping, named
+from deploykit.text.charsmap import charsmap_of
 from deploykit.text.patterns import pattern_of
 from deploykit.text.reading import Part
-from deploykit.text.steps import SELF, Compose, Map, Prepend, Replace, Step, Strip, removal
+from deploykit.text.regex import Take
+from deploykit.text.steps import SELF, Bytes, Compose, Map, Prepend, Replace, Step, Strip, removal
 
 _SPACE = ord(" ")
+_FEW = 1000
+"""Characters that may be replaced one by one."""
 _IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
     *((0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
@@ -58,7 +62,11 @@ def _bert(part: Part) -> list[Step]:
 
 def _replace(part: Part) -> list[Step]:
     content: Runes = tuple(map(ord, part.get("content", str)))
-    return [Replace(pattern_of(part, "pattern"), content)]
+    pattern = pattern_of(part, "pattern")
+    first = pattern.program[0]
+    if len(pattern.program) == 2 and isinstance(first, Take) and first.chars.sum() < _FEW:
+        return [Map({int(point): content for point in first.chars.nonzero()[0]})]
+    return [Replace(pattern, content)]
 
 
 def _prepend(part: Part) -> list[Step]:
@@ -77,6 +85,8 @@ def _nmt(_part: Part) -> list[Step]:
 
 _READERS: Mapping[str, Callable[[Part], list[Step]]] = {
     "Sequence": _sequence,
+    "ByteLevel": lambda _part: [Bytes()],
+    "Precompiled": lambda part: [charsmap_of(part)],
     "BertNormalizer": _bert,
     "NFC": lambda _part: [Compose("canonical", compose=True)],
     "NFD": lambda _part: [Compose("canonical", compose=False)],

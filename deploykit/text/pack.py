@@ -7,27 +7,38 @@ are searched for in the normalized text, the pre-tokenizer. The model and the te
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deploykit.errors import UnsupportedModelError
 from deploykit.text.blob import write_blob
 from deploykit.text.characters import combining_classes, compositions, named
+from deploykit.text.decoders import Decoder, Spelled, decoder_of, spell
 from deploykit.text.growth import growth
-from deploykit.text.models import BYTES, Model, model_of
+from deploykit.text.merging import pack_merges
+from deploykit.text.models import BPE, MOST_TOKENS, Model, model_of
 from deploykit.text.normalizers import normalizer_steps
 from deploykit.text.pretokenizers import pretokenizer_steps
 from deploykit.text.program import Program, pack_steps, property_bits
 from deploykit.text.reading import Part, refuse
 from deploykit.text.spelling import spelled
-from deploykit.text.steps import Added, Step, Tokens, joined
+from deploykit.text.steps import Added, Bytes, Charsmap, Compose, Step, Tokens, joined, runes_of
 from deploykit.text.templates import Template, template_of
 from deploykit.text.tries import MOST_PROBES, PackedTrie, Trie
 
-TRIM, TRIM_PREFIX = 16, 32
+TRIM, TRIM_PREFIX, LOSSY, DROPS_SPACE = 16, 32, 64, 128
+"""Bits of the options, beside those of the model."""
+
+SPECIAL, BYTE, ABSENT, READS_OTHERWISE, MERGED = 1, 2, 4, 8, 16
+"""Flags of a token."""
+
+Table = NDArray[np.generic]
+
 _UNKNOWN_LENGTH = 1 << 30
 """`model_max_length` of tokenizers that know none is far above this."""
 
@@ -56,96 +67,154 @@ def _read(path: Path) -> dict[str, object]:
     return fields
 
 
-def pack_fields(fields: dict[str, object], *, limit: int = 0) -> bytes:
-    """The tables of a tokenizer by the contents of `tokenizer.json`. `limit` is the most tokens of its model."""
+def pack_fields(fields: Mapping[str, object], *, limit: int = 0, shortcuts: bool = True) -> bytes:
+    """The tables of a tokenizer by the contents of `tokenizer.json`. `limit` is the most tokens of its model. Without
+    `shortcuts`, the runtime merges the symbols of each piece, although it may be known what they lead to."""
     file = Part(fields, "the file")
-    for name in ("version", "truncation", "padding"):
-        file.read.add(name)
+    file.read |= {"version", "truncation", "padding"}
     model_part = file.part("model")
     if model_part is None:
         refuse("the file", "it has no model")
     model = model_of(model_part)
     normalizer = joined(normalizer_steps(file.part("normalizer")))
     added = list(_added(file)) if file.fields.get("added_tokens") else []
-    raw = tuple(token for token, normalized in added if not normalized)
-    spelt = tuple(_spelled(token, normalizer) for token, normalized in added if normalized)
-    pieces = pretokenizer_steps(file.part("pre_tokenizer"))
-    steps: list[Step] = [
-        *([Tokens(raw)] if raw else []),
-        *normalizer,
-        *([Tokens(spelt)] if spelt else []),
-        *pieces,
-    ]
+    _check_ids(added, model)
+    raw = tuple(token.added for token in added if not token.normalized)
+    added = [_spelled(token, normalizer) if token.normalized else token for token in added]
+    found = tuple(token.added for token in added if token.normalized)
+    steps: list[Step] = [*([Tokens(raw)] if raw else []), *normalizer, *([Tokens(found)] if found else [])]
+    steps = joined([*steps, *pretokenizer_steps(file.part("pre_tokenizer"))])
+    if steps and steps[-1] == Bytes() and model.kind == BPE:
+        # Instead of writing bytes in their alphabet and searching for that, the model works on bytes.
+        steps, model = steps[:-1], model.on_bytes()
     template = template_of(file.part("post_processor"))
-    file.part("decoder")
+    decoder = decoder_of(file.part("decoder"))
     file.end()
-    return _packed(model, steps, [token for token, _ in added], template, limit)
+    parts = _Parts(model, steps, added, template, decoder, limit, model.merged() if shortcuts else set())
+    return _packed(parts)
 
 
-def _added(file: Part) -> Iterable[tuple[Added, bool]]:
+@dataclass(frozen=True)
+class _Token:
+    added: Added
+    content: str
+    special: bool
+    normalized: bool
+
+
+@dataclass(frozen=True)
+class _Parts:
+    model: Model
+    steps: Sequence[Step]
+    added: Sequence[_Token]
+    template: Template
+    decoder: Decoder
+    limit: int
+    merged: set[int]
+
+    def tokens(self) -> dict[int, str]:
+        """All tokens by their ids, as decoders see them."""
+        return {
+            **{number: token for token, number in self.model.vocabulary.items()},
+            **{token.added.id: token.added.text for token in self.added},
+        }
+
+
+def _added(file: Part) -> Iterable[_Token]:
     for part in file.parts("added_tokens"):
         text: str = part.get("content", str)
         number: int = part.get("id", int)
-        part.get("special", bool, False)
+        special = part.get("special", bool, False)
         flags = (part.get(name, bool, False) for name in ("single_word", "lstrip", "rstrip"))
-        token = Added(number, text, *flags)
-        normalized = part.get("normalized", bool, True)
+        token = _Token(Added(number, text, *flags), text, special, part.get("normalized", bool, not special))
         part.end()
         if not text:
             refuse(part.where, "the token is empty")
-        yield token, normalized
+        if not 0 <= number < MOST_TOKENS:
+            refuse(part.where, f"the token '{text}' has the id {number}")
+        yield token
 
 
-def _spelled(token: Added, normalizer: Iterable[Step]) -> Added:
-    text = spelled(token.text, normalizer)
+def _check_ids(added: Sequence[_Token], model: Model) -> None:
+    """Refuse ids that the library would not give: that of the vocabulary, else the next one behind it."""
+    known = dict(model.vocabulary)
+    following = len(known)
+    for token in added:
+        if token.content not in known:
+            known[token.content] = following
+            following += 1
+        number = known[token.content]
+        if number != token.added.id:
+            refuse(
+                "added_tokens",
+                f"the token '{token.content}' has the id {token.added.id}, but by the vocabulary it is {number}",
+            )
+
+
+def _spelled(token: _Token, normalizer: Iterable[Step]) -> _Token:
+    text = spelled(token.content, normalizer)
     if not text:
-        refuse(f"the added token '{token.text}'", "nothing of it is left by the normalizer")
-    return Added(token.id, text, token.single_word, token.left, token.right)
+        refuse("added_tokens", f"nothing of the token '{token.content}' is left by the normalizer")
+    return replace(token, added=replace(token.added, text=text))
 
 
-def _packed(model: Model, steps: list[Step], added: list[Added], template: Template, limit: int) -> bytes:
+def _packed(parts: _Parts) -> bytes:
     trie = Trie()
-    model.fill(trie)
+    parts.model.fill(trie)
+    searched = [step for step in parts.steps if isinstance(step, Tokens | Charsmap)]
+    program = Program()
     start = 0
-    for index, step in enumerate(step for step in steps if isinstance(step, Tokens)):
-        trie.add(f"added{index}", ((token.text.encode(), start + n) for n, token in enumerate(step.added)))
-        start += len(step.added)
+    for index, step in enumerate(searched):
+        if isinstance(step, Tokens):
+            trie.add(f"step{index}", ((token.text.encode(), start + n) for n, token in enumerate(step.added)))
+            start += len(step.added)
+        else:
+            trie.add(f"step{index}", ((key, program.place(runes_of(text))) for key, text in step.entries.items()))
     edges = trie.packed()
-    if len(edges.table) + len(edges.roots) >= 1 << 24 or edges.probes > MOST_PROBES:
+    if len(edges.table) + len(edges.roots) >= MOST_TOKENS or edges.probes > MOST_PROBES:
         refuse("model", "the vocabulary is too large")
-    names = iter(name for name in edges.roots if name.startswith("added"))
-    program = pack_steps(steps, lambda _step: edges.roots[next(names)], "normalizer or pre_tokenizer")
-    return write_blob(
-        _config(model, steps, program, edges, template, limit), _tables(model, program, edges, added, template)
-    )
+    roots = {id(step): edges.roots[f"step{index}"] for index, step in enumerate(searched)}
+    suffix = program.place(runes_of(parts.model.suffix)) + 1 if parts.model.suffix else 0
+    pack_steps(program, parts.steps, lambda step: roots[id(step)], "normalizer or pre_tokenizer")
+    merges, merge_probes = pack_merges(parts.model.merges)
+    spelling = spell(parts.tokens(), parts.decoder)
+    config = _config(parts, program, edges)
+    config |= {"merge_probes": merge_probes, "suffix": suffix, "options": _options(parts, spelling)}
+    return write_blob(config, {**_tables(parts, program, edges), "merges": merges, **_texts(parts, spelling)})
 
 
-def _config(
-    model: Model, steps: list[Step], program: Program, edges: PackedTrie, template: Template, limit: int
-) -> dict[str, int]:
+def _options(parts: _Parts, spelling: Spelled) -> int:
+    flags = {
+        TRIM: parts.template.trim,
+        TRIM_PREFIX: parts.template.trim_prefix,
+        LOSSY: parts.decoder.lossy,
+        DROPS_SPACE: spelling.drops_space,
+    }
+    return parts.model.options | sum(bit for bit, holds in flags.items() if holds)
+
+
+def _config(parts: _Parts, program: Program, edges: PackedTrie) -> dict[str, int]:
+    model, template = parts.model, parts.template
     return {
         "model": model.kind,
         "unknown": model.unknown,
         "continuing": edges.node("model", model.prefix.encode()),
         "most_chars": model.most_chars,
-        "step_count": len(steps),
+        "step_count": len(parts.steps),
         "edge_probes": edges.probes,
-        "merge_probes": 0,
         "class_count": len(program.classes.representatives),
-        "runes_per_byte": ceil(16 * growth(steps)),
-        "symbols_per_rune": 4 if model.options & BYTES else 1,
+        "runes_per_byte": ceil(16 * growth(parts.steps, in_bytes=False)),
+        "symbols_per_byte": ceil(16 * growth(parts.steps, in_bytes=model.on_single_bytes)),
         "template_single": len(template.single),
         "template_pair": len(template.pair),
-        "limit": limit,
-        "options": model.options | TRIM * template.trim | TRIM_PREFIX * template.trim_prefix,
-        "suffix": 0,
+        "limit": parts.limit,
+        "stripped": parts.decoder.stripped,
     }
 
 
-def _tables(
-    model: Model, program: Program, edges: PackedTrie, added: list[Added], template: Template
-) -> dict[str, np.ndarray]:
+def _tables(parts: _Parts, program: Program, edges: PackedTrie) -> dict[str, Table]:
     pages, classes = program.classes.pages()
+    composes = any(isinstance(step, Compose) for step in parts.steps)
     return {
         "steps": np.array(program.words, np.uint32),
         "pages": pages,
@@ -155,24 +224,44 @@ def _tables(
         "lookup": np.array(program.lookup, np.uint32),
         "pool": np.array(program.pool, np.uint32),
         "combining": combining_classes()[program.classes.representatives],
-        "compositions": np.array(compositions(), np.uint32),
+        "compositions": np.array(compositions() if composes else [], np.uint32),
         "columns": np.array(program.columns, np.uint8),
         "states": np.concatenate([table.ravel() for table in program.states] or [np.zeros(0, np.uint16)]),
         "trie": edges.table,
         "added": np.array(program.added, np.uint32),
-        "bytes": model.bytes,
-        "spaces": _spaces(model, added) if template.trim else np.zeros(0, np.uint8),
-        "template": np.array([*template.single, *template.pair], np.uint32),
+        "bytes": parts.model.single_bytes,
+        "scores": parts.model.scores,
+        "spaces": _spaces(parts.tokens()) if parts.template.trim else np.zeros(0, np.uint8),
+        "template": np.array([*parts.template.single, *parts.template.pair], np.uint32),
     }
 
 
-def _spaces(model: Model, added: list[Added]) -> np.ndarray:
+def _spaces(tokens: Mapping[int, str]) -> Table:
     """How many characters at the ends of each token are white, or stand for a space."""
     white = named("white")
-    texts = {number: text for text, number in model.vocabulary.items()} | {token.id: token.text for token in added}
-    found = np.zeros((max(texts) + 1, 2), np.uint8)
-    for number, text in texts.items():
+    found = np.zeros((max(tokens) + 1, 2), np.uint8)
+    for number, text in tokens.items():
         solid = [index for index, char in enumerate(text) if char != "Ġ" and not white[ord(char)]]
         ends = (solid[0], len(text) - 1 - solid[-1]) if solid else (len(text), len(text))
-        found[number] = np.minimum(ends, 255)
+        if max(ends) > 255:
+            refuse("post_processor", f"it trims the token {number}, which has more than 255 white characters")
+        found[number] = ends
     return found
+
+
+def _texts(parts: _Parts, spelling: Spelled) -> dict[str, Table]:
+    """What tokens read as, and their flags."""
+    tokens = parts.tokens()
+    special = {token.content for token in parts.added if token.special}
+    flags = np.full(spelling.count, ABSENT, np.uint8)
+    flags[list(tokens)] = 0
+    flags[[number for number, token in tokens.items() if token in special]] |= SPECIAL
+    flags[[number for number, token in tokens.items() if parts.decoder.is_byte(token)]] |= BYTE
+    flags[[number for number, _ in spelling.first]] |= READS_OTHERWISE
+    flags[list(parts.merged)] |= MERGED
+    return {
+        "spelled": np.cumsum([0, *map(len, spelling.texts)]).astype(np.uint32),
+        "texts": np.frombuffer(b"".join(spelling.texts), np.uint8),
+        "flags": flags,
+        "first": np.array(spelling.first, np.uint32),
+    }

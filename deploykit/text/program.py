@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploykit.text.automaton import automaton_of
+from deploykit.text.bytelevel import alphabet
 from deploykit.text.characters import (
     HANGUL,
     POINTS,
@@ -23,10 +24,23 @@ from deploykit.text.characters import (
 from deploykit.text.classes import Classes
 from deploykit.text.reading import refuse
 from deploykit.text.regex import Ahead, Pattern, Refused, Take
-from deploykit.text.steps import BEHAVIORS, SELF, Compose, Map, Prepend, Replace, Split, Step, Strip, Tokens
+from deploykit.text.steps import (
+    BEHAVIORS,
+    SELF,
+    Bytes,
+    Charsmap,
+    Compose,
+    Map,
+    Prepend,
+    Replace,
+    Split,
+    Step,
+    Strip,
+    Tokens,
+)
 from deploykit.text.tries import EMPTY
 
-MAP, COMPOSE, SPLIT, REPLACE, PREPEND, STRIP, TOKENS = range(7)
+MAP, COMPOSE, SPLIT, REPLACE, PREPEND, STRIP, TOKENS, CHARSMAP, BYTES = range(9)
 STEP_WORDS = 6
 MOST_PROPERTIES = 32
 
@@ -74,13 +88,15 @@ class Program:
         return first, len(self.lookup)
 
 
+Roots = Callable[[Tokens | Charsmap], int]
+"""Gives the root in the trie of what a step searches for."""
+
 Later = Callable[[], Sequence[int]]
 """Gives the words of a step once the classes are known."""
 
 
-def pack_steps(steps: Sequence[Step], roots: Callable[[Tokens], int], where: str) -> Program:
-    """Pack steps. `roots` gives the root of the tokens of a step in the trie; `where` names the steps in errors."""
-    program = Program()
+def pack_steps(program: Program, steps: Sequence[Step], roots: Roots, where: str) -> None:
+    """Pack steps. `where` names them in errors."""
     later: list[Later] = []
     for step in steps:
         try:
@@ -93,7 +109,6 @@ def pack_steps(steps: Sequence[Step], roots: Callable[[Tokens], int], where: str
             program.words.append([*words(), *[0] * STEP_WORDS][:STEP_WORDS])
         except Refused as refusal:
             refuse(where, f"a regular expression is not supported: {refusal}")
-    return program
 
 
 def property_bits(program: Program) -> NDArray[np.uint32]:
@@ -180,7 +195,7 @@ def _strip(program: Program, step: Strip, _roots: object) -> Later:
     return lambda: (STRIP, bit, int(step.left), int(step.right))
 
 
-def _tokens(program: Program, step: Tokens, roots: Callable[[Tokens], int]) -> Later:
+def _tokens(program: Program, step: Tokens, roots: Roots) -> Later:
     first = program.property(only(*(ord(token.text[0]) for token in step.added)))
     white, word = program.property(named("white")), program.property(named("word"))
     for token in step.added:
@@ -189,12 +204,25 @@ def _tokens(program: Program, step: Tokens, roots: Callable[[Tokens], int]) -> L
     return lambda: (TOKENS, roots(step), first, white, word)
 
 
-_PACKERS: dict[type, Callable[[Program, object, Callable[[Tokens], int]], Later]] = {
+def _charsmap(program: Program, step: Charsmap, roots: Roots) -> Later:
+    _register(program, step.clusters)
+    bit = program.property(step.alone)
+    return lambda: (CHARSMAP, roots(step), bit, *_automaton(program, step.clusters))
+
+
+def _bytes(program: Program, _step: Bytes, _roots: object) -> Later:
+    place = program.place(alphabet())
+    return lambda: (BYTES, place)
+
+
+_PACKERS: dict[type, Callable[[Program, object, Roots], Later]] = {
     Map: _map,  # type: ignore[dict-item]
     Compose: _compose,  # type: ignore[dict-item]
     Split: _split,  # type: ignore[dict-item]
     Replace: _replace,  # type: ignore[dict-item]
     Prepend: _prepend,  # type: ignore[dict-item]
     Strip: _strip,  # type: ignore[dict-item]
+    Charsmap: _charsmap,  # type: ignore[dict-item]
+    Bytes: _bytes,  # type: ignore[dict-item]
     Tokens: _tokens,  # type: ignore[dict-item]
 }

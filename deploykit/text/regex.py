@@ -9,6 +9,7 @@ A program is a list of instructions, which threads run through; where a thread d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -157,6 +158,8 @@ _Node = _One | _Look | _Row | _Any | _Repeat
 @dataclass
 class _Reader:
     text: str
+    classes: Mapping[str, Set]
+    """Classes that are written as `<name>`."""
     at: int = 0
     ignore_case: bool = False
     depth: int = field(default=0)
@@ -247,6 +250,8 @@ class _Reader:
             return _One(~only(ord("\n")))
         if char == "\\":
             return _One(self.escape())
+        if char == "<" and self.class_name() is not None:
+            return _One(self.named_class())
         if char in "^$*+?":
             raise Refused(f"it has '{char}' at character {self.at - 1}")
         return _One(self.literal(char))
@@ -348,7 +353,19 @@ class _Reader:
 
     def class_member(self) -> Set:
         char = self.next()
+        if char == "<" and self.class_name() is not None:
+            return self.named_class()
         return self.escape() if char == "\\" else only(ord(char))
+
+    def class_name(self) -> str | None:
+        """The name of a class that is written here, behind its `<`."""
+        name = self.text[self.at : self.text.find(">", self.at)]
+        return name if name in self.classes else None
+
+    def named_class(self) -> Set:
+        name = self.class_name() or ""
+        self.at += len(name) + 1
+        return self.classes[name]
 
 
 def _category(name: str) -> Set:
@@ -377,9 +394,10 @@ def _finished(node: _Node) -> Pattern:
     return Pattern((*program, Found()), node.shortest())
 
 
-def read_pattern(text: str) -> Pattern:
-    """The program of a regular expression. Raises `Refused` for what is not supported."""
-    reader = _Reader(text)
+def read_pattern(text: str, classes: Mapping[str, Set] | None = None) -> Pattern:
+    """The program of a regular expression, in which `<name>` is one of `classes`. Raises `Refused` for what is not
+    supported."""
+    reader = _Reader(text, classes or {})
     node = reader.ways()
     if reader.at < len(text):
         raise Refused(f"it has ')' at character {reader.at}")

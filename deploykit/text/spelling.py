@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from deploykit.text.bytelevel import alphabet
 from deploykit.text.characters import HANGUL, Runes, combining_classes, compositions, mapping, named
+from deploykit.text.reading import refuse
 from deploykit.text.regex import Ahead, Divide, Found, Pattern, Take
-from deploykit.text.steps import SELF, Compose, Map, Prepend, Replace, Step, Strip
+from deploykit.text.steps import SELF, Bytes, Charsmap, Compose, Map, Prepend, Replace, Step, Strip
 
 
 def spelled(text: str, steps: Iterable[Step]) -> str:
@@ -31,7 +33,25 @@ def _after(step: Step, runes: Runes) -> Runes:
         white = named("white")
         inner = [index for index, c in enumerate(runes) if not white[c]] or [len(runes)]
         return runes[inner[0] if step.left else 0 : inner[-1] + 1 if step.right else len(runes)]
+    if isinstance(step, Bytes):
+        return tuple(alphabet()[byte] for c in runes for byte in chr(c).encode())
+    if isinstance(step, Charsmap):
+        return _mapped(step, runes)
     raise TypeError(step)
+
+
+def _mapped(step: Charsmap, runes: Runes) -> Runes:
+    """For texts without clusters of several characters; others are refused."""
+    found: list[int] = []
+    for c in runes:
+        if c >= 0x80 or c in b"\r\n":
+            refuse(
+                "added_tokens",
+                f"the token '{''.join(map(chr, runes))}' is not in ASCII, and the normalizer maps clusters",
+            )
+        entry = step.entries.get(bytes([c]))
+        found += [c] if entry is None else map(ord, entry)
+    return tuple(found)
 
 
 def decomposed(point: int, name: str) -> Runes:

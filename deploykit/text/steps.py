@@ -86,7 +86,22 @@ class Tokens:
     added: tuple[Added, ...]
 
 
-Step = Map | Compose | Split | Replace | Prepend | Strip | Tokens
+@dataclass(frozen=True)
+class Charsmap:
+    """SentencePiece's mapping: each cluster of characters becomes what the shortest entry that it begins with says."""
+
+    entries: Mapping[bytes, str]
+    clusters: Pattern
+    alone: Set
+    """Characters that are no cluster with each other, and have no entry."""
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Each byte becomes the character that stands for it (`bytelevel.py`)."""
+
+
+Step = Bytes | Charsmap | Map | Compose | Split | Replace | Prepend | Strip | Tokens
 
 
 def chained(first: Map, second: Map) -> Map:
@@ -108,6 +123,10 @@ def joined(steps: Iterable[Step]) -> list[Step]:
         else:
             found.append(step)
     return found
+
+
+def runes_of(text: str) -> Runes:
+    return tuple(map(ord, text))
 
 
 def removal(points: Set) -> Map:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.toolchain import find_c_compiler
 
-_OK, _ARENA, _CAPACITY, _WEIGHTS = 0, 4, 5, 6
+_OK, _CAPACITY = 0, 5
 _TABLES = 24
 CUTS = ("longest_first", "only_first", "only_second")
 
@@ -57,6 +58,23 @@ class _Tokens(ctypes.Structure):
     )
 
 
+class _Stream(ctypes.Structure):
+    """`dk_text_stream`."""
+
+    _fields_ = (
+        ("bytes", ctypes.c_ubyte * 4),
+        ("waiting", ctypes.c_uint32),
+        ("stripped", ctypes.c_uint32),
+        ("started", ctypes.c_bool),
+    )
+
+
+class _Ids(ctypes.Structure):
+    """`dk_text_ids`."""
+
+    _fields_ = (("ids", ctypes.c_void_p), ("count", ctypes.c_int32), ("skip_special", ctypes.c_bool))
+
+
 @dataclass(frozen=True)
 class Encoding:
     """The tokens of a text or of a pair; each array has a row for each token."""
@@ -91,6 +109,10 @@ def _library() -> ctypes.CDLL:
     loaded.dk_text_workspace.restype = ctypes.c_size_t
     loaded.dk_text_limit.argtypes = (ctypes.c_void_p,)
     loaded.dk_text_encode.argtypes = (*(ctypes.c_void_p,) * 3, ctypes.c_size_t, ctypes.c_void_p)
+    loaded.dk_text_decode.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_bool),
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+    )
     return loaded
 
 
@@ -105,12 +127,13 @@ class Tokenizer:
         if self._tables.ctypes.data % 8:
             self._tables = np.concatenate([np.zeros(8, np.uint8), self._tables])[8:]
         self._text = _Text()
-        self._workspace = np.zeros(1 << 12, np.uint64)
+        self._longest = 0
         self._arrays: dict[str, np.ndarray] = {}
         self._tokens = _Tokens()
         status = self._library.dk_text_open(ctypes.byref(self._text), self._tables.ctypes.data, self._tables.nbytes)
         if status != _OK:
             raise ArtifactError(self._text.error.decode())
+        self._provide(512)
         self._make_room(256)
 
     @property
@@ -139,8 +162,7 @@ class Tokenizer:
             status = self._library.dk_text_encode(
                 ctypes.byref(self._text),
                 ctypes.byref(given),
-                self._workspace.ctypes.data,
-                self._workspace.nbytes,
+                *self._room,
                 ctypes.byref(self._tokens),
             )
             if status != _CAPACITY:
@@ -154,10 +176,34 @@ class Tokenizer:
             arrays["ids"], arrays["types"], arrays["chars"], arrays["bytes"], arrays["texts"], arrays["special"]
         )
 
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of tokens. Those that the vocabulary does not have are left out."""
+        return self.stream(skip_special=skip_special).end(ids)
+
+    def stream(self, *, skip_special: bool = True) -> Stream:
+        """Decodes tokens as they come."""
+        return Stream(self._decode, skip_special=skip_special)
+
+    def _decode(self, stream: _Stream, ids: _Ids, end: bool) -> bytes:
+        written = ctypes.c_size_t()
+        room = 64 + 8 * ids.count
+        while True:
+            text = ctypes.create_string_buffer(room)
+            status = self._library.dk_text_decode(
+                *map(ctypes.byref, (self._text, stream, ids)), end, text, room, ctypes.byref(written)
+            )
+            if status == _OK:
+                return text.raw[: written.value]
+            room = written.value
+
     def _provide(self, text_bytes: int) -> None:
-        needed = self._library.dk_text_workspace(ctypes.byref(self._text), text_bytes)
-        if needed > self._workspace.nbytes:
-            self._workspace = np.zeros(needed // 8 + 1, np.uint64)
+        """A workspace for texts of so many bytes."""
+        if text_bytes <= self._longest:
+            return
+        self._longest = 2 * text_bytes
+        needed = self._library.dk_text_workspace(ctypes.byref(self._text), self._longest)
+        self._workspace = np.empty(needed // 8 + 1, np.uint64)
+        self._room = self._workspace.ctypes.data, self._workspace.nbytes
 
     def _make_room(self, capacity: int) -> None:
         """Arrays for so many tokens."""
@@ -168,6 +214,29 @@ class Tokenizer:
             self._arrays[name] = np.zeros((capacity, *columns), dtype)
             setattr(self._tokens, name, self._arrays[name].ctypes.data)
         self._tokens.capacity = capacity
+
+
+class Stream:
+    """A text that is decoded token by token. What is not a whole character yet is held back."""
+
+    def __init__(self, decode: Callable[[_Stream, _Ids, bool], bytes], *, skip_special: bool) -> None:
+        self._decode = decode
+        self._skip_special = skip_special
+        self._state = _Stream()
+
+    def add(self, ids: Iterable[int]) -> str:
+        """The text that further tokens add."""
+        return self._decoded(ids, end=False)
+
+    def end(self, ids: Iterable[int] = ()) -> str:
+        """The text that the last tokens add, and what is left: a character that is not whole is U+FFFD. The stream is
+        then as new."""
+        return self._decoded(ids, end=True)
+
+    def _decoded(self, ids: Iterable[int], *, end: bool) -> str:
+        array = np.fromiter(ids, np.int32)
+        given = _Ids(array.ctypes.data, len(array), skip_special=self._skip_special)
+        return self._decode(self._state, given, end).decode("utf-8", "surrogatepass")
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,13 +103,14 @@ class Trie:
         table = np.zeros((count, 2), np.uint32)
         table[:, 0] = EMPTY
         taken = np.zeros(count, np.bool_)
+        values = np.array(self._values, np.int64) + 1
         for level in self._levels:
-            parents, labels, nodes = np.array(level, np.int64).T
+            parents, labels, nodes = np.array(list(chain.from_iterable(level)), np.int64).reshape(-1, 3).T
             keys = (slot_of[parents] << 8 | labels).astype(np.uint32)
             slots = placed(hashed(keys, count), taken)
             slot_of[nodes] = slots
             table[slots, 0] = keys
-            table[slots, 1] = (np.array(self._values, np.int64)[nodes] + 1).astype(np.uint32)
+            table[slots, 1] = values[nodes].astype(np.uint32)
         roots = {name: count + index for index, name in enumerate(self._roots)}
         return PackedTrie(table, longest_search(taken), roots)
 

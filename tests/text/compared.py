@@ -1,6 +1,7 @@
 """Comparing a packed tokenizer with the library `tokenizers`, over random texts.
 
-`python -m tests.text.compared --count 1000000` compares that many texts over all designs, and prints what differs.
+`python -m tests.text.compared --count 1000000` compares that many texts over all designs, and prints what differs;
+`--file tokenizer.json` does so for published tokenizers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ def _decoded(given: str | bytes) -> str:
 
 @cache
 def packed(name: str) -> Tokenizer:
-    return Tokenizer(pack_fields(json.loads(design(name).to_str())))
+    """A design, or the tokenizer in a file."""
+    return Tokenizer(pack_fields(json.loads(reference(name).to_str())))
+
+
+@cache
+def reference(name: str) -> tokenizers.Tokenizer:
+    if name in DESIGNS:
+        return design(name)
+    read = tokenizers.Tokenizer.from_file(name)
+    read.no_padding()
+    read.no_truncation()
+    return read
 
 
 def difference(
@@ -57,6 +69,11 @@ def difference(
     ):
         if mine != other:
             return Difference(what, first, second, mine, other)
+    ids = expected.ids
+    for skip in (True, False):
+        text = ours.decode(ids, skip_special=skip)
+        if text != theirs.decode(ids, skip_special_tokens=skip):
+            return Difference("decoded", first, second, text, theirs.decode(ids, skip_special_tokens=skip))
     for source, (begin, end), (first_byte, last_byte) in zip(
         found.texts.tolist(), found.offsets.tolist(), found.byte_offsets.tolist(), strict=True
     ):
@@ -70,7 +87,7 @@ def difference(
 def differences(name: str, count: int, seed: int) -> list[Difference]:
     """The differences over random texts, at most ten."""
     source = random.Random(f"{name} {seed}")
-    theirs = design(name)
+    theirs = reference(name)
     ours = packed(name)
     special = sorted(token.content for token in theirs.get_added_tokens_decoder().values())
     found: list[Difference] = []
@@ -89,8 +106,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000, help="texts in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--design", choices=sorted(DESIGNS), action="append")
+    parser.add_argument("--file", metavar="TOKENIZER.JSON", action="append")
     options = parser.parse_args()
-    names = options.design or sorted(DESIGNS)
+    names = [*(options.design or []), *(options.file or [])] or sorted(DESIGNS)
     failed = False
     for name in names:
         found = differences(name, options.count // len(names), options.seed)

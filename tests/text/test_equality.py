@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import random
+
 import pytest
 
 from deploykit.errors import UsageError
+from deploykit.text import Tokenizer, pack_fields
 from tests.text.compared import difference, differences, packed
 from tests.text.designs import DESIGNS, design
+from tests.text.strings import text
 
 designs = pytest.mark.parametrize("name", sorted(DESIGNS))
 
@@ -22,6 +27,7 @@ def test_many_random_texts(name: str) -> None:
     assert not differences(name, 20_000, seed=2)
 
 
+@pytest.mark.sampled(part=4)
 @designs
 @pytest.mark.parametrize(
     "given", ["", " ", "a", "\0", "\u0301", "\ud7a3", "x" * 20_000, "word " * 5_000, "\u0315\u0300" * 3_000]
@@ -33,6 +39,7 @@ def test_texts_of_extreme_lengths(name: str, given: str) -> None:
     assert difference(ours, theirs, given, given) is None
 
 
+@pytest.mark.sampled(part=4)
 @designs
 @pytest.mark.parametrize("cut", ["longest_first", "only_first", "only_second"])
 @pytest.mark.parametrize("left", [False, True])
@@ -59,3 +66,24 @@ def test_truncation(name: str, cut: str, left: bool) -> None:
     finally:
         theirs.no_truncation()
     assert compared > 5
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "clip", "llama-2", "llama-3"])
+def test_shortcuts_change_nothing(name: str) -> None:
+    fields = json.loads(design(name).to_str())
+    shorter, longer = packed(name), Tokenizer(pack_fields(fields, shortcuts=False))
+    source = random.Random(name)
+    for _ in range(300):
+        given = text(source, [])
+        for field in ("ids", "offsets", "byte_offsets"):
+            assert (getattr(shorter.encode(given), field) == getattr(longer.encode(given), field)).all()
+
+
+@pytest.mark.slow
+@designs
+def test_a_text_of_a_megabyte(name: str) -> None:
+    ours, theirs = packed(name), design(name)
+    for given in ("lorem ipsum dolor, 東京 sit? " * 40_000, "ab" * 500_000):
+        found, expected = ours.encode(given), theirs.encode(given)
+        assert found.ids.tolist() == expected.ids
+        assert found.offsets.tolist() == [list(pair) for pair in expected.offsets]

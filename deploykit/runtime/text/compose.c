@@ -124,8 +124,7 @@ static void compose(const dk_text* text, runes* of, uint32_t first) {
     of->count = write;
 }
 
-/* Put the places of the characters from `at` on in. */
-static void place(const runes* from, uint32_t at, uint32_t end, runes* to, uint32_t first) {
+void dk_text_place(const runes* from, uint32_t at, uint32_t end, runes* to, uint32_t first) {
     for (uint32_t i = first; i < to->count; ++i) {
         int32_t added = (int32_t)to->begin[i];
         uint32_t source = added > 0 && at > 0 ? at - 1 : at < end ? at : end - 1;
@@ -157,7 +156,7 @@ void dk_text_compose(const dk_text* text, const uint32_t* arguments, piece in, r
         if (arguments[3] && !to->full) {
             compose(text, to, first);
         }
-        place(in.from, i, end, to, first);
+        dk_text_place(in.from, i, end, to, first);
         i = end;
     }
 }

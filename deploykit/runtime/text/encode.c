@@ -17,8 +17,7 @@ typedef struct area {
 
 enum {
     RUNE_BYTES = 13,
-    SYMBOL_BYTES = 32, /* at least what a model needs for each character or byte of a piece */
-    SPARE = 64         /* runes that a short text may need beside those in proportion to its bytes */
+    SPARE = 64 /* runes that a short text may need beside those in proportion to its bytes */
 };
 
 static dk_status fail(dk_text* text, dk_status status, const char* words) {
@@ -30,14 +29,14 @@ static sizes sizes_of(const dk_text* text, uint64_t bytes) {
     sizes found;
     found.places = bytes + 2;
     found.runes = (bytes * config(text, RUNES_PER_BYTE) >> 4) + SPARE;
-    found.symbols = found.runes * config(text, SYMBOLS_PER_RUNE);
+    found.symbols = (bytes * config(text, SYMBOLS_PER_BYTE) >> 4) + SPARE;
     return found;
 }
 
 /* Bytes for all of these, each aligned. */
 static uint64_t bytes_of(const dk_text* text, sizes s) {
-    uint64_t model = config(text, MODEL) == WORDPIECE ? 0 : s.symbols * SYMBOL_BYTES;
-    return 4 * s.places + 2 * RUNE_BYTES * s.runes + sizeof(token) * s.symbols + model + 256;
+    uint64_t symbol = config(text, MODEL) == BPE ? BPE_BYTES : config(text, MODEL) == UNIGRAM ? UNIGRAM_BYTES : 0;
+    return 4 * s.places + 2 * RUNE_BYTES * s.runes + (sizeof(token) + symbol) * s.symbols + 256;
 }
 
 size_t dk_text_workspace(const dk_text* text, size_t bytes) {
@@ -64,11 +63,11 @@ static runes take_runes(area* from, uint32_t count) {
 
 static void apply(const dk_text* text, const uint32_t* step, piece in, runes* to) {
     static void (*const STEP[])(const dk_text*, const uint32_t*, piece, runes*) = {
-        dk_text_map,     dk_text_compose, dk_text_split,       dk_text_replace,
-        dk_text_prepend, dk_text_strip,   dk_text_find_tokens,
+        dk_text_map,   dk_text_compose,     dk_text_split,    dk_text_replace, dk_text_prepend,
+        dk_text_strip, dk_text_find_tokens, dk_text_charsmap, dk_text_bytes,
     };
     uint32_t first = to->count;
-    if (step[0] <= STEP_TOKENS) {
+    if (step[0] <= STEP_BYTES) {
         STEP[step[0]](text, step + 1, in, to);
     }
     if (to->count > first && to->marks[first] == MARK_NONE) {
@@ -108,13 +107,17 @@ static runes* prepare(const dk_text* text, runes* from, runes* to) {
     return from;
 }
 
-static void tokenize(const dk_text* text, const runes* from, token_list* to) {
+static void tokenize(const dk_text* text, const runes* from, scratch* memory, token_list* to) {
     for (uint32_t at = 0, end; at < from->count; at = end) {
         piece in = {from, at, end = piece_end(from, at)};
         if (from->marks[at] == MARK_TOKEN) {
             put_token(to, from->chars[at] | TOKEN_FOUND, from->begin[at], from->end[at]);
-        } else {
+        } else if (config(text, MODEL) == WORDPIECE) {
             dk_text_wordpiece(text, in, to);
+        } else if (config(text, MODEL) == BPE) {
+            dk_text_bpe(text, in, memory, to);
+        } else {
+            dk_text_unigram(text, in, memory, to);
         }
     }
 }
@@ -272,7 +275,7 @@ dk_text_encode(dk_text* text, const dk_text_input* input, void* workspace, size_
             return fail(text, DK_ERROR_ARENA, "the workspace is too small for this text");
         }
         room.runes = (uint64_t)((double)room.runes * (double)(bytes - spent) / (double)(full - spent));
-        room.symbols = room.runes * config(text, SYMBOLS_PER_RUNE);
+        room.symbols = (uint64_t)((double)room.symbols * (double)(bytes - spent) / (double)(full - spent));
     }
     if (workspace == NULL || (uintptr_t)workspace % DK_TEXT_ALIGNMENT != 0 || room.symbols >= TOKEN_ID) {
         return fail(text, DK_ERROR_ARENA, "the workspace is misaligned or too small");
@@ -282,6 +285,7 @@ dk_text_encode(dk_text* text, const dk_text_input* input, void* workspace, size_
     found.at = (token*)take(&free_area, sizeof(token) * room.symbols);
     found.capacity = (uint32_t)room.symbols;
     for (int i = 0; i < 2 && texts[i] != NULL; ++i) {
+        scratch memory = {0};
         const runes* ready;
         uint32_t* places = (uint32_t*)take(&free_area, 4 * (lengths[i] + 1));
         one.count = other.count = 0;
@@ -293,9 +297,11 @@ dk_text_encode(dk_text* text, const dk_text_input* input, void* workspace, size_
         }
         ready = prepare(text, &one, &other);
         parts[i].tokens = found.at + found.count;
-        tokenize(text, ready, &found);
+        memory.at = free_area.at;
+        memory.bytes = (size_t)free_area.left;
+        tokenize(text, ready, &memory, &found);
         parts[i].count = found.count - (uint32_t)(parts[i].tokens - found.at);
-        if (one.full || other.full || found.full) {
+        if (one.full || other.full || found.full || memory.need > memory.bytes) {
             return fail(text, DK_ERROR_ARENA, "the workspace is too small for this text");
         }
     }

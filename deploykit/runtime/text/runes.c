@@ -24,8 +24,7 @@ uint32_t dk_text_utf8(uint32_t c, unsigned char* bytes) {
     return 4;
 }
 
-/* The bytes that follow a first byte, and what the second one may be; a first byte that none may be has 0. */
-static uint32_t following(unsigned char byte, unsigned char* least, unsigned char* most) {
+uint32_t dk_text_following(unsigned char byte, unsigned char* least, unsigned char* most) {
     *least = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
     *most = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
     return byte >= 0xf5 ? 0 : byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc2 ? 1 : 0;
@@ -40,7 +39,7 @@ void dk_text_read(const unsigned char* bytes, size_t count, runes* to, uint32_t*
         places[index] = (uint32_t)i++;
         if (c >= 0x80) {
             unsigned char least, most;
-            uint32_t more = following((unsigned char)c, &least, &most);
+            uint32_t more = dk_text_following((unsigned char)c, &least, &most);
             uint32_t left = more;
             c &= 0x3fu >> more;
             while (left > 0 && i < count && bytes[i] >= least && bytes[i] <= most) {
@@ -119,5 +118,16 @@ void dk_text_prepend(const dk_text* text, const uint32_t* arguments, piece in, r
     }
     for (uint32_t i = in.begin; i < in.end; ++i) {
         put_rune(to, in.from, i);
+    }
+}
+
+/* Arguments: the characters that stand for bytes, in POOL. */
+void dk_text_bytes(const dk_text* text, const uint32_t* arguments, piece in, runes* to) {
+    for (uint32_t i = in.begin; i < in.end; ++i) {
+        unsigned char bytes[4];
+        uint32_t count = dk_text_utf8(in.from->chars[i], bytes);
+        for (uint32_t j = 0; j < count; ++j) {
+            put(to, word_at(text, POOL, arguments[0] + 1 + bytes[j]), in.from->begin[i], in.from->end[i]);
+        }
     }
 }

@@ -51,7 +51,7 @@ dk_status dk_text_open(dk_text* text, const void* tables, size_t bytes) {
         config(text, STEP_COUNT) > text->count[STEPS] / STEP_WORDS || config(text, CLASS_COUNT) > 256 ||
         text->count[BYTES] < 256 || text->count[TRIE] < 2 || config(text, EDGE_PROBES) > 4096 ||
         config(text, MERGE_PROBES) > 4096 || config(text, RUNES_PER_BYTE) > 1 << 20 ||
-        config(text, SYMBOLS_PER_RUNE) > 4) {
+        config(text, SYMBOLS_PER_BYTE) > 1 << 20) {
         return damaged(text, "the tables of the tokenizer are damaged: they are too short");
     }
     return DK_OK;

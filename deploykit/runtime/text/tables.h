@@ -53,12 +53,13 @@ enum {
     MERGE_PROBES, /* the longest search in MERGES */
     CLASS_COUNT,
     RUNES_PER_BYTE,   /* of the input, in sixteenths, with those that steps add */
-    SYMBOLS_PER_RUNE, /* bytes or characters that the model works on */
+    SYMBOLS_PER_BYTE, /* the same for bytes or characters that the model works on */
     TEMPLATE_SINGLE,  /* entries of TEMPLATE for one text; those for a pair follow */
     TEMPLATE_PAIR,
     LIMIT,
     OPTIONS,
-    SUFFIX, /* BPE: where the characters that end a word are in POOL, plus 1; 0: there are none */
+    SUFFIX,   /* BPE: where the characters that end a word are in POOL, plus 1; 0: there are none */
+    STRIPPED, /* how many spaces decoding takes off the beginning */
     CONFIG_WORDS
 };
 
@@ -72,12 +73,32 @@ enum {
     OPTION_WHOLE = 8,        /* a piece that is in the vocabulary becomes that token */
     OPTION_TRIM = 16,        /* places do not include white characters at the ends of tokens */
     OPTION_TRIM_PREFIX = 32, /* a space at the beginning of a text was put there by a step */
-    OPTION_JOIN = 64         /* decoding puts a space between tokens */
+    OPTION_LOSSY = 64,       /* the texts of tokens are bytes, which need not be UTF-8 */
+    OPTION_FIRST = 128       /* a space that the first token begins with is left out */
 };
 
 #define STEP_WORDS 6
 
-enum { STEP_MAP, STEP_COMPOSE, STEP_SPLIT, STEP_REPLACE, STEP_PREPEND, STEP_STRIP, STEP_TOKENS };
+enum {
+    STEP_MAP,
+    STEP_COMPOSE,
+    STEP_SPLIT,
+    STEP_REPLACE,
+    STEP_PREPEND,
+    STEP_STRIP,
+    STEP_TOKENS,
+    STEP_CHARSMAP,
+    STEP_BYTES
+};
+
+/* Bits of FLAGS. */
+enum {
+    FLAG_SPECIAL = 1,
+    FLAG_BYTE = 2,   /* the token is a byte, which decoding puts together with those around it */
+    FLAG_ABSENT = 4, /* there is no such token */
+    FLAG_FIRST = 8,  /* at the beginning the token reads as FIRST says */
+    FLAG_MERGED = 16 /* BPE: a piece that is this token becomes it */
+};
 
 /* Bits of ADDED. */
 enum { ADDED_SINGLE = 1, ADDED_LEFT = 2, ADDED_RIGHT = 4 };
@@ -171,8 +192,21 @@ static inline void put_token(token_list* to, uint32_t id, uint32_t begin, uint32
     to->at[to->count++].end = end;
 }
 
+/* Memory for a model, while it is at one piece. */
+typedef struct scratch {
+    unsigned char* at;
+    size_t bytes;
+    size_t need; /* more than `bytes` once a piece found no room */
+} scratch;
+
+/* Bytes of scratch for each character or byte of a piece. */
+enum { BPE_BYTES = 32, UNIGRAM_BYTES = 16 };
+
 /* UTF-8: writes 1 to 4 bytes and returns how many. */
 uint32_t dk_text_utf8(uint32_t c, unsigned char* bytes);
+
+/* How many bytes follow the first byte of a character, and which the second one may be; 0 for all other bytes. */
+uint32_t dk_text_following(unsigned char byte, unsigned char* least, unsigned char* most);
 
 /* Append the characters of a text in UTF-8. `places` receives the byte where each begins, and at last the length. */
 void dk_text_read(const unsigned char* bytes, size_t count, runes* to, uint32_t* places);
@@ -203,8 +237,17 @@ void dk_text_replace(const dk_text* text, const uint32_t* arguments, piece in, r
 void dk_text_prepend(const dk_text* text, const uint32_t* arguments, piece in, runes* to);
 void dk_text_strip(const dk_text* text, const uint32_t* arguments, piece in, runes* to);
 void dk_text_find_tokens(const dk_text* text, const uint32_t* arguments, piece in, runes* to);
+void dk_text_charsmap(const dk_text* text, const uint32_t* arguments, piece in, runes* to);
+void dk_text_bytes(const dk_text* text, const uint32_t* arguments, piece in, runes* to);
+
+/* Put in the places of runes from `first` on, which a step made of the characters from `at` up to `end`. Their `begin`
+   says how many characters each adds: 1 if it is an additional one, 0 if it replaces one, -n if it also stands for the
+   n characters after that. */
+void dk_text_place(const runes* from, uint32_t at, uint32_t end, runes* to, uint32_t first);
 
 /* The models: append the tokens of a piece. */
 void dk_text_wordpiece(const dk_text* text, piece in, token_list* to);
+void dk_text_bpe(const dk_text* text, piece in, scratch* memory, token_list* to);
+void dk_text_unigram(const dk_text* text, piece in, scratch* memory, token_list* to);
 
 #endif

@@ -53,6 +53,21 @@ typedef struct dk_text_tokens {
     uint8_t* special; /* 1: the token was added */
 } dk_text_tokens;
 
+/* A text that is decoded piece by piece; begin with all zeros. */
+typedef struct dk_text_stream {
+    unsigned char bytes[4]; /* of a character that is not complete */
+    uint32_t waiting;
+    uint32_t stripped;
+    bool started;
+} dk_text_stream;
+
+/* Tokens to decode. Those that the vocabulary does not have are left out. */
+typedef struct dk_text_ids {
+    const int32_t* ids;
+    int32_t count;
+    bool skip_special;
+} dk_text_ids;
+
 /* Use these tables. DK_ERROR_WEIGHTS: they are damaged, misaligned, or of another version. */
 dk_status dk_text_open(dk_text* text, const void* tables, size_t bytes);
 
@@ -66,6 +81,15 @@ int32_t dk_text_limit(const dk_text* text);
    GiB or more, or the special tokens alone are more than `most`. */
 dk_status
 dk_text_encode(dk_text* text, const dk_text_input* input, void* workspace, size_t bytes, dk_text_tokens* tokens);
+
+/* Write the text of further tokens in UTF-8, without a zero byte at its end. What is not a whole character yet stays in
+   the stream. With `end`, there are no further tokens: what is left is written as U+FFFD, and the stream is as new.
+   Tokens of single bytes that are no UTF-8 become U+FFFD each; whether they are is decided for those in a row, as far
+   as they are in one call. `bytes` receives the length of the text; DK_ERROR_CAPACITY: it is more than `capacity`, and
+   the stream is as before. */
+dk_status dk_text_decode(
+    dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, bool end, char* out, size_t capacity, size_t* bytes
+);
 
 #ifdef __cplusplus
 }
