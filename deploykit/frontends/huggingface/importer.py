@@ -16,6 +16,8 @@ from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.architectures import find_architecture
+from deploykit.frontends.huggingface.arrays import load_arrays
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import Family, Text, find_family
 from deploykit.frontends.huggingface.sentences import MODULES, pooled_by
@@ -35,6 +37,10 @@ def load_texts(path: Path, dims: DimBounds | None = None) -> ImportedModel:
     bounds = checked_bounds(dims or {})
     tokens = bounds.pop(TOKENS, None)
     model = load_folder(path, bounds)
+    if not {IDS, MASK} <= {port.name for port in model.functions[0].inputs}:
+        if tokens is not None:
+            raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
+        return model
     try:
         return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
     except UnsupportedModelError as error:
@@ -49,6 +55,8 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
     that no family covers."""
     folder = read_folder(Path(path))
+    if (found := find_architecture(folder.config)) is not None:
+        return load_arrays(folder, found, dims)
     family = find_family(folder.config)
     bounds = checked_bounds(dims or {})
     if unknown := bounds.keys() - {BATCH, SEQ}:

@@ -88,10 +88,15 @@ def head(types: str | tuple[str, ...], ending: str) -> Callable[[Head], Head]:
 
 def find_family(config: Config) -> Family:
     """The family of a configuration. Raises `UnsupportedModelError` if there is none."""
-    for module in pkgutil.iter_modules(families.__path__):
-        importlib.import_module(f"{families.__name__}.{module.name}")
+    import_families()
     kind = str(config["model_type"])
     if kind not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
         raise UnsupportedModelError(f"models of type '{kind}' have no importer of their own; there are {known}")
     return FAMILIES[kind]
+
+
+def import_families() -> None:
+    """Import the modules of families, which register what they know."""
+    for module in pkgutil.iter_modules(families.__path__):
+        importlib.import_module(f"{families.__name__}.{module.name}")

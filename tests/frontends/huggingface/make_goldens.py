@@ -16,11 +16,12 @@ import torch
 import transformers
 from safetensors import safe_open
 
+from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 
 
-def make(name: str, case: Case) -> None:
+def make(name: str, case: Case | ArrayCase) -> None:
     torch.manual_seed(0)
     kind = getattr(transformers, case.architecture)
     config = kind.config_class(**case.settings, attn_implementation="eager")
@@ -33,11 +34,12 @@ def make(name: str, case: Case) -> None:
         write_folder(folder, entries, shapes)
         model = kind.from_pretrained(folder, attn_implementation="eager").eval()
     arrays: dict[str, np.ndarray] = {}
-    for index, (batch, length) in enumerate(SIZES):
-        inputs = text(case, batch, length, model)
+    for index in range(len(SIZES)):
+        inputs = text(case, *SIZES[index], model) if isinstance(case, Case) else case.inputs(index)
         with torch.no_grad():
             results = model(**{key: torch.from_numpy(value) for key, value in inputs.items()})
-        arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
+        if isinstance(case, Case):
+            arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
         arrays |= {f"{index}/out/{key}": results[key].numpy() for key in case.outputs}
     GOLDENS.mkdir(exist_ok=True)
     (GOLDENS / f"{name}.json").write_text(json.dumps({"config": entries, "shapes": shapes}, sort_keys=True) + "\n")
@@ -59,5 +61,5 @@ def text(case: Case, batch: int, length: int, model: torch.nn.Module) -> dict[st
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or CASES:
-        make(name, CASES[name])
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES):
+        make(name, {**CASES, **ARRAY_CASES}[name])

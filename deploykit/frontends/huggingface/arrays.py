@@ -1,0 +1,55 @@
+"""`load_arrays`: from a folder with a model of pictures or sound to an `ImportedModel`.
+
+The model takes the arrays that transformers' processors make, such as `pixel_values`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploykit.compiler.dims import checked_bounds
+from deploykit.compiler.model import DimBounds, ImportedModel, Port
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.model import ModelBuilder, Values
+from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.architectures import Architecture, Axis, Input
+from deploykit.frontends.huggingface.folder import Folder
+from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
+
+
+def load_arrays(folder: Folder, found: Architecture, dims: DimBounds | None = None) -> ImportedModel:
+    """Import a folder with this architecture. `dims` pins or bounds the dims of its inputs.
+
+    Raises `UsageError` for a folder whose parts do not fit, and for dims that the model does not have."""
+    config = found.settings.of(folder.config)
+    inputs = found.inputs(config)
+    bounds = checked_bounds(dims or {})
+    axes = {axis.name: axis for given in inputs for axis in given.shape if isinstance(axis, Axis)}
+    if unknown := bounds.keys() - axes.keys():
+        raise UsageError(f"the model has no dim '{min(unknown)}'; it has {', '.join(axes)}")
+    builder = ModelBuilder(folder.path.resolve().name)
+    extents = {name: _extent(builder, axis, bounds) for name, axis in axes.items()}
+    weights = Weights(folder.path, folder.weights)
+
+    def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        tensors = [Tensor(ctx, given[each.name]) for each in inputs]
+        results = found.build(Module(ctx, weights), config, *tensors)
+        return {name: tensor.value for name, tensor in results.items()}, {}
+
+    builder.function("main", [_port(each, extents) for each in inputs], body)
+    return replace(builder.model(), files=folder.files)
+
+
+def _port(given: Input, extents: dict[str, object]) -> Port:
+    return Port(given.name, given.dtype, tuple(extents[n.name] if isinstance(n, Axis) else n for n in given.shape))
+
+
+def _extent(builder: ModelBuilder, axis: Axis, bounds: DimBounds) -> object:
+    """The dim of an axis, or a number if it is pinned. Raises `UsageError` for bounds outside those of the model."""
+    asked = bounds.get(axis.name, (axis.minimum, axis.maximum))
+    low, high = (asked, asked) if isinstance(asked, int) else asked
+    high = axis.maximum if high is None else high
+    if low < axis.minimum or (axis.maximum is not None and high is not None and high > axis.maximum):
+        limit = "" if axis.maximum is None else f" and at most {axis.maximum}"
+        raise UsageError(f"'{axis.name}' is at least {axis.minimum}{limit} in this model")
+    return asked if isinstance(asked, int) else builder.dim(axis.name, low, high)
