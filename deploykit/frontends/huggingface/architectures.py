@@ -53,10 +53,10 @@ class Settings:
 
     def of(self, c: Config) -> Config:
         """The configuration with its defaults. Raises `UnsupportedModelError` for an entry with an unknown value."""
-        for name, value in {**ANYWHERE, **self.only}.items():
+        for name, value in {**ANYWHERE, **self.only, "model_type": self.model_type}.items():
             if c.get(name, value) != value:
                 raise UnsupportedModelError(
-                    f"{c.path} says {name}={c[name]!r}; models of type '{self.model_type}' are only known with {value!r}"
+                    f"{c.path} says {name}={c[name]!r}; models of type '{self.model_type}' need {value!r} here"
                 )
         return Config(c.path, WithDefaults(c.entries, self.defaults))
 
@@ -96,7 +96,9 @@ ARCHITECTURES: dict[str, dict[str, Architecture]] = {}
 """Architectures by the type of their configurations and by name. The first one is that of folders that name none."""
 
 
-def architecture(name: str, settings: Settings, inputs: Callable[[Config], Sequence[Input]]) -> Callable[[Build], Build]:
+def architecture(
+    name: str, settings: Settings, inputs: Callable[[Config], Sequence[Input]]
+) -> Callable[[Build], Build]:
     """Registers an architecture."""
 
     def register(build: Build) -> Build:

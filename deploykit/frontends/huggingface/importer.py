@@ -37,7 +37,8 @@ def load_texts(path: Path, dims: DimBounds | None = None) -> ImportedModel:
     bounds = checked_bounds(dims or {})
     tokens = bounds.pop(TOKENS, None)
     model = load_folder(path, bounds)
-    if not {IDS, MASK} <= {port.name for port in model.functions[0].inputs}:
+    names = {port.name for port in model.functions[0].inputs}
+    if MASK not in names or not names <= {IDS, MASK, TYPES}:
         if tokens is not None:
             raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
         return model

@@ -48,7 +48,7 @@ def conv(
     shift = biased(m, name, bias)
     m.named(name)
     over = _windows(x, sizes, _each(stride, rank), pad)
-    return x.of(convolution(x.ctx, x.value, weight.value, shift and shift.value, over, group=groups))
+    return x.of(convolution(x.ctx, x.value, weight.value, None if shift is None else shift.value, over, group=groups))
 
 
 def biased(m: Module, name: str, bias: bool) -> Tensor | None:
@@ -56,7 +56,9 @@ def biased(m: Module, name: str, bias: bool) -> Tensor | None:
     other way round."""
     if m.has(f"{name}.bias") != bias:
         says = "needs one" if bias else "has none"
-        raise UsageError(f"'{m.prefix}{name}' in {m.weights.path}: the configuration {says}, a bias, the weights differ")
+        raise UsageError(
+            f"'{m.prefix}{name}' in {m.weights.path}: the configuration {says}, a bias, the weights differ"
+        )
     return m.weight(f"{name}.bias") if bias else None
 
 

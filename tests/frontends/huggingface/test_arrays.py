@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface import load_folder
+from deploykit.frontends.huggingface.architectures import find_architecture
+from deploykit.frontends.huggingface.arrays import load_arrays
+from deploykit.frontends.huggingface.folder import Config, read_folder
+from deploykit.frontends.huggingface.importer import load_texts
 from tests.frontends.huggingface.array_cases import ARRAY_CASES
 from tests.frontends.huggingface.seeds import GOLDENS, Shapes, write_folder
 
@@ -44,3 +51,112 @@ def test_results(tmp_path: Path, name: str) -> None:
                 value = stored.results[f"{run}/out/{output}"]
                 limit = case.tolerance * max(1.0, float(np.abs(value).max()))
                 np.testing.assert_allclose(found[output], value, rtol=0, atol=limit, err_msg=output)
+
+
+class Recorder(dict[str, Any]):
+    """Entries of a configuration that note which of them are read."""
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        super().__init__({k: Recorder(v) if isinstance(v, dict) else v for k, v in entries.items()})
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def unread(self) -> set[str]:
+        """The entries that were not read, here and, as `part.entry`, in the parts that were read."""
+        parts = {name: part.unread() for name, part in self.items() if name in self.read and isinstance(part, Recorder)}
+        return (self.keys() - self.read) | {f"{name}.{entry}" for name, part in parts.items() for entry in part}
+
+
+WITHOUT_EFFECT = re.compile(
+    r"initializer_\w+|layerscale_value|init_\w*std|logit_scale_init_value"  # weights at the start of a training
+    r"|\w*drop\w*|mask_\w+|apply_spec_augment|\w+_cost|\w+_coefficient|auxiliary_loss|\w*_loss_\w+"  # training
+    r"|feat_quantizer_\w+|num_codevector\w+|contrastive_\w+|num_negatives|codevector_dim|proj_codevector_dim|ctc_\w+"
+    r"|encoder_stride|use_mask_token|classifier_proj_size|tdnn_\w+|xvector_\w+"  # heads of other architectures
+    r"|stage_names|out_features|out_indices|apply_layernorm|reshape_hidden_states"  # backbones
+    r"|(pad|bos|eos|decoder_start)_token_id|\w*suppress_tokens|use_cache|tie_word_embeddings|is_encoder_decoder"
+    r"|id2label|label2id|problem_type|return_dict|output_attentions|output_hidden_states|chunk_size_feed_forward"
+    r"|dtype|architectures|transformers_version|_name_or_path"
+)
+"""Entries of configurations that change no result of the architectures here."""
+
+WITHOUT_EFFECT_FOR = {
+    "clip": {"text_config.projection_dim", "vision_config.projection_dim"},
+    "convnext": {"image_size"},
+    "segformer": {"layer_norm_eps"},
+    "swin": {"hidden_size", "num_layers"},
+}
+"""More of them, by the type of the model."""
+
+
+def by_type() -> dict[str, list[str]]:
+    """The names of the cases of each type of model."""
+    types: dict[str, list[str]] = {}
+    for name in ARRAY_CASES:
+        types.setdefault(golden(name).config["model_type"], []).append(name)
+    return types
+
+
+@pytest.mark.parametrize("kind", by_type())
+def test_every_entry_of_a_configuration_counts(tmp_path: Path, kind: str) -> None:
+    left: list[set[str]] = []
+    for name in by_type()[kind]:
+        stored = golden(name)
+        write_folder(tmp_path, stored.config, stored.shapes)
+        folder = read_folder(tmp_path)
+        entries = Recorder(folder.config.entries)
+        found = find_architecture(folder.config)
+        assert found is not None
+        load_arrays(replace(folder, config=Config(folder.config.path, entries)), found)
+        left.append(entries.unread() - WITHOUT_EFFECT_FOR.get(kind, set()))
+    assert not {entry for entry in set.intersection(*left) if not WITHOUT_EFFECT.fullmatch(entry.split(".")[-1])}
+
+
+def test_entries_that_a_family_does_not_know(tmp_path: Path) -> None:
+    stored = golden("segformer")
+    for entry, value in {"reshape_last_stage": False, "head_dim": 3, "quantization_config": {"bits": 4}}.items():
+        write_folder(tmp_path, {**stored.config, entry: value}, stored.shapes)
+        with pytest.raises(UnsupportedModelError, match=f"says {entry}=.*; models of type 'segformer' need"):
+            load_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"qkv_bias": False}, {"intermediate_size": 41}, {"image_size": 20}, {"patch_size": 2}]
+)
+def test_weights_of_another_configuration(tmp_path: Path, change: dict[str, Any]) -> None:
+    stored = golden("vit")
+    write_folder(tmp_path, {**stored.config, **change}, stored.shapes)
+    with pytest.raises(UsageError, match=r"configuration (needs|has no)"):
+        load_folder(tmp_path)
+
+
+def test_an_architecture_that_is_unknown(tmp_path: Path) -> None:
+    stored = golden("vit")
+    write_folder(tmp_path, {**stored.config, "architectures": ["ViTForMaskedImageModeling"]}, stored.shapes)
+    with pytest.raises(UnsupportedModelError, match=r"ViTForMaskedImageModeling, which is unknown; .* ViTModel"):
+        load_folder(tmp_path)
+
+
+def test_dims_of_pictures(tmp_path: Path) -> None:
+    for name, dims, message in (
+        ("vit", {"height": 32}, "no dim 'height'; it has batch"),
+        ("convnext", {"height": 4}, "'height' is at least 8 in this model"),
+        ("clip", {"seq": 21}, "'seq' is at least 1 and at most 20 in this model"),
+    ):
+        stored = golden(name)
+        write_folder(tmp_path, stored.config, stored.shapes)
+        with pytest.raises(UsageError, match=message):
+            load_folder(tmp_path, dims)
+    stored = golden("convnext")
+    write_folder(tmp_path, stored.config, stored.shapes)
+    (pixels,) = load_folder(tmp_path, {"batch": 2, "height": 32, "width": 40}).functions[0].inputs
+    assert pixels.shape == (2, 3, 32, 40)
+
+
+def test_texts_of_two_towers_have_no_tokens(tmp_path: Path) -> None:
+    stored = golden("clip")
+    write_folder(tmp_path, stored.config, stored.shapes)
+    with pytest.raises(UsageError, match="no dim 'tokens'"):
+        load_texts(tmp_path, {"tokens": 9})

@@ -120,7 +120,9 @@ def dinov2_feed_forward(m: Module, c: Config, x: Tensor) -> Tensor:
         return feed_forward(m, x, c.hidden_act, hidden)
     hidden = (int(hidden * 2 / 3) + 7) // 8 * 8
     both = linear(m, "weights_in", x, 2 * hidden)
-    return linear(m, "weights_out", both.slice(2, 0, hidden).activation("silu") * both.slice(2, hidden, hidden), c.hidden_size)
+    return linear(
+        m, "weights_out", both.slice(2, 0, hidden).activation("silu") * both.slice(2, hidden, hidden), c.hidden_size
+    )
 
 
 def one_patch(c: Config) -> int:
