@@ -47,8 +47,16 @@ def conv(
     m.weight(f"{name}.weight", width, inputs // groups, *(int(n) for n in sizes))
     shift = biased(m, name, bias)
     m.named(name)
-    over = _windows(x, sizes, _each(stride, rank), pad)
-    return x.of(convolution(x.ctx, x.value, weight.value, None if shift is None else shift.value, over, group=groups))
+    return convolved(x, weight, shift, stride=stride, pad=pad, groups=groups)
+
+
+def convolved(
+    x: Tensor, weight: Tensor, shift: Tensor | None, *, stride: int | Sequence[int] = 1, pad: int = 0, groups: int = 1
+) -> Tensor:
+    """A convolution with these weights and this bias."""
+    over = _windows(x, weight.shape[2:], _each(stride, x.rank - 2), pad)
+    bias = None if shift is None else shift.value
+    return x.of(convolution(x.ctx, x.value, weight.value, bias, over, group=groups))
 
 
 def biased(m: Module, name: str, bias: bool) -> Tensor | None:

@@ -98,6 +98,51 @@ SEGFORMER = {
     "decoder_hidden_size": 8,
 }
 ANY = pictures((1, 5, 5), (2, 33, 20), (3, 16, 50))
+BACKBONE = {"model_type": "resnet", **RESNET}
+DETR = {
+    "num_queries": 5,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 20,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "d_model": 16,
+    "backbone_config": {**BACKBONE, "out_features": ["stage1", "stage2"]},
+}
+WAV2VEC2 = {
+    "vocab_size": 12,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "conv_dim": [8, 6],
+    "conv_stride": [5, 2],
+    "conv_kernel": [10, 3],
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 2,
+    "classifier_proj_size": 10,
+}
+SOUND = {"input_values": ((1, 20), (2, 333), (3, 200))}
+WHISPER = {
+    "vocab_size": 50,
+    "num_mel_bins": 8,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 3,
+    "decoder_layers": 1,
+    "decoder_attention_heads": 3,
+    "decoder_ffn_dim": 24,
+    "encoder_ffn_dim": 20,
+    "d_model": 24,
+    "max_source_positions": 15,
+    "max_target_positions": 10,
+    "pad_token_id": 0,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "decoder_start_token_id": 0,
+    "classifier_proj_size": 10,
+}
+SPECTRA = {"input_features": ((1, 8, 30), (2, 8, 30), (3, 8, 30))}
 
 ARRAY_CASES: Mapping[str, ArrayCase] = {
     "vit": ArrayCase("ViTModel", VIT, pictures(*BATCHES), HIDDEN),
@@ -151,4 +196,24 @@ ARRAY_CASES: Mapping[str, ArrayCase] = {
         {**SWIN, "image_size": 16, "use_absolute_embeddings": True, "qkv_bias": False},
         pictures(*BATCHES),
     ),
+    "detr": ArrayCase("DetrModel", DETR, ANY, ("last_hidden_state", "encoder_last_hidden_state")),
+    "detr-objects": ArrayCase("DetrForObjectDetection", DETR, ANY, ("logits", "pred_boxes")),
+    "wav2vec2": ArrayCase("Wav2Vec2Model", WAV2VEC2, SOUND, ("last_hidden_state", "extract_features")),
+    "wav2vec2-letters": ArrayCase("Wav2Vec2ForCTC", WAV2VEC2, SOUND),
+    "wav2vec2-classes": ArrayCase(
+        "Wav2Vec2ForSequenceClassification",
+        {
+            **WAV2VEC2,
+            "feat_extract_norm": "layer",
+            "do_stable_layer_norm": True,
+            "conv_bias": True,
+            "num_conv_pos_embeddings": 7,
+        },
+        SOUND,
+    ),
+    "whisper": ArrayCase("WhisperModel", WHISPER, SPECTRA, ("encoder_last_hidden_state",)),
+    "whisper-generation": ArrayCase(
+        "WhisperForConditionalGeneration", WHISPER, SPECTRA, ("encoder_last_hidden_state",)
+    ),
+    "whisper-classes": ArrayCase("WhisperForAudioClassification", WHISPER, SPECTRA),
 }

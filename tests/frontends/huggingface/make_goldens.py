@@ -37,7 +37,10 @@ def make(name: str, case: Case | ArrayCase) -> None:
     for index in range(len(SIZES)):
         inputs = text(case, *SIZES[index], model) if isinstance(case, Case) else case.inputs(index)
         with torch.no_grad():
-            results = model(**{key: torch.from_numpy(value) for key, value in inputs.items()})
+            given = {key: torch.from_numpy(value) for key, value in inputs.items()}
+            if "encoder_last_hidden_state" in case.outputs and "input_features" in given:
+                given["decoder_input_ids"] = torch.zeros((len(given["input_features"]), 1), dtype=torch.int64)
+            results = model(**given)
         if isinstance(case, Case):
             arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
         arrays |= {f"{index}/out/{key}": results[key].numpy() for key in case.outputs}

@@ -85,8 +85,17 @@ WITHOUT_EFFECT = re.compile(
 WITHOUT_EFFECT_FOR = {
     "clip": {"text_config.projection_dim", "vision_config.projection_dim"},
     "convnext": {"image_size"},
+    "detr": {"backbone_config.num_channels"},
     "segformer": {"layer_norm_eps"},
     "swin": {"hidden_size", "num_layers"},
+    "wav2vec2": {
+        *("adapter_kernel_size", "adapter_stride", "num_adapter_layers", "output_hidden_size"),
+        "num_feat_extract_layers",
+    },
+    "whisper": {
+        *("decoder_attention_heads", "decoder_ffn_dim", "decoder_layers", "max_target_positions", "vocab_size"),
+        *("median_filter_width", "scale_embedding"),
+    },
 }
 """More of them, by the type of the model."""
 
