@@ -1,7 +1,7 @@
 """Computes the goldens with transformers: `python -m tests.frontends.huggingface.make_goldens [CASE...]`.
 
-It needs `pip install torch transformers`. A golden has the configuration, the shapes of the weights, the inputs and the
-results of transformers in eager mode, with weights from seeds.
+It needs `pip install torch transformers pillow`. A golden has the configuration, the shapes of the weights, and the
+results of transformers in eager mode, with weights from seeds. Texts are stored, too; other inputs are from seeds.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from PIL import Image
 from safetensors import safe_open
 
 from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
+from tests.frontends.huggingface.picture_cases import PICTURE_CASES, pixels
+from tests.frontends.huggingface.picture_cases import SIZES as PICTURE_SIZES
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
+
+PICTURES = "pictures"
+"""The name of the goldens of image processors, among those of models."""
 
 
 def make(name: str, case: Case | ArrayCase) -> None:
@@ -63,6 +69,22 @@ def text(case: Case, batch: int, length: int, model: torch.nn.Module) -> dict[st
     return inputs
 
 
+def make_pictures() -> None:
+    """What transformers' image processors make of pictures."""
+    entries, results = {}, {}
+    for name, (processor, settings) in PICTURE_CASES.items():
+        made = getattr(transformers, f"{processor}Pil")(**settings)
+        entries[name] = json.loads(made.to_json_string())
+        for number in range(len(PICTURE_SIZES)):
+            found = made(Image.fromarray(pixels(number)), return_tensors="np")["pixel_values"][0]
+            results[f"{name}/{number}"] = np.asarray(found, np.float32)
+    (GOLDENS / "pictures.json").write_text(json.dumps(entries, sort_keys=True) + "\n")
+    np.savez_compressed(GOLDENS / "pictures.npz", **results)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES):
-        make(name, {**CASES, **ARRAY_CASES}[name])
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES):
+        if name == PICTURES:
+            make_pictures()
+        else:
+            make(name, {**CASES, **ARRAY_CASES}[name])
