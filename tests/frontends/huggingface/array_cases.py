@@ -24,6 +24,8 @@ class ArrayCase:
     sizes: Mapping[str, tuple[Size, Size, Size]]
     outputs: tuple[str, ...] = ("logits",)
     tolerance: float = 1e-4
+    processor: Mapping[str, Any] | None = None
+    """Entries of a WhisperFeatureExtractor, whose results are the inputs of the reference."""
 
     def inputs(self, run: int) -> dict[str, np.ndarray]:
         """Normally distributed pictures and sound; ids of tokens, and masks of texts that have different lengths."""
@@ -216,4 +218,11 @@ ARRAY_CASES: Mapping[str, ArrayCase] = {
         "WhisperForConditionalGeneration", WHISPER, SPECTRA, ("encoder_last_hidden_state",)
     ),
     "whisper-classes": ArrayCase("WhisperForAudioClassification", WHISPER, SPECTRA),
+    "whisper-samples": ArrayCase(
+        "WhisperModel",
+        {**WHISPER, "max_source_positions": 50},
+        {"samples": ((1, 1), (2, 16000), (3, 5000))},
+        ("encoder_last_hidden_state",),
+        processor={"feature_size": 8, "chunk_length": 1},
+    ),
 }

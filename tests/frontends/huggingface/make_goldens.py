@@ -39,10 +39,18 @@ def make(name: str, case: Case | ArrayCase) -> None:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - not a mapping
         write_folder(folder, entries, shapes)
         model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    facts = {"config": entries, "shapes": shapes}
+    processor = None
+    if isinstance(case, ArrayCase) and case.processor is not None:
+        processor = transformers.WhisperFeatureExtractor(**case.processor)
+        facts["preprocessor"] = {key: value for key, value in processor.to_dict().items() if key != "mel_filters"}
     arrays: dict[str, np.ndarray] = {}
     for index in range(len(SIZES)):
         inputs = text(case, *SIZES[index], model) if isinstance(case, Case) else case.inputs(index)
         with torch.no_grad():
+            if processor is not None:
+                heard = processor([*inputs["samples"]], sampling_rate=16000, return_tensors="np")
+                inputs = {"input_features": heard["input_features"]}
             given = {key: torch.from_numpy(value) for key, value in inputs.items()}
             if "encoder_last_hidden_state" in case.outputs and "input_features" in given:
                 given["decoder_input_ids"] = torch.zeros((len(given["input_features"]), 1), dtype=torch.int64)
@@ -51,7 +59,7 @@ def make(name: str, case: Case | ArrayCase) -> None:
             arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
         arrays |= {f"{index}/out/{key}": results[key].numpy() for key in case.outputs}
     GOLDENS.mkdir(exist_ok=True)
-    (GOLDENS / f"{name}.json").write_text(json.dumps({"config": entries, "shapes": shapes}, sort_keys=True) + "\n")
+    (GOLDENS / f"{name}.json").write_text(json.dumps(facts, sort_keys=True) + "\n")
     np.savez_compressed(GOLDENS / f"{name}.npz", **arrays)
     print(f"{name}: {sum(value.nbytes for value in arrays.values())} bytes of inputs and results")
 

@@ -25,25 +25,32 @@ from tests.frontends.huggingface.seeds import GOLDENS, Shapes, write_folder
 
 @dataclass(frozen=True)
 class Golden:
-    """The configuration, the shapes of the weights, and the results by the number of the run and their names."""
+    """The configuration, the shapes of the weights, the results by the number of the run and their names, and the
+    entries of `preprocessor_config.json`."""
 
     config: dict[str, Any]
     shapes: Shapes
     results: Mapping[str, np.ndarray]
+    preprocessor: dict[str, Any] | None
+
+    def write(self, folder: Path) -> Path:
+        write_folder(folder, self.config, self.shapes)
+        if self.preprocessor is not None:
+            (folder / "preprocessor_config.json").write_text(json.dumps(self.preprocessor))
+        return folder
 
 
 def golden(name: str) -> Golden:
     facts = json.loads((GOLDENS / f"{name}.json").read_text())
     with np.load(GOLDENS / f"{name}.npz") as arrays:
-        return Golden(facts["config"], facts["shapes"], dict(arrays))
+        return Golden(facts["config"], facts["shapes"], dict(arrays), facts.get("preprocessor"))
 
 
 @pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", ARRAY_CASES)
 def test_results(tmp_path: Path, name: str) -> None:
     case, stored = ARRAY_CASES[name], golden(name)
-    write_folder(tmp_path / "model", stored.config, stored.shapes)
-    deploykit.build(tmp_path / "model", output=tmp_path / "dist")
+    deploykit.build(stored.write(tmp_path / "model"), output=tmp_path / "dist")
     with deploykit.open(tmp_path / "dist") as session:
         for run in range(3):
             found = session(**case.inputs(run))
@@ -113,8 +120,7 @@ def test_every_entry_of_a_configuration_counts(tmp_path: Path, kind: str) -> Non
     left: list[set[str]] = []
     for name in by_type()[kind]:
         stored = golden(name)
-        write_folder(tmp_path, stored.config, stored.shapes)
-        folder = read_folder(tmp_path)
+        folder = read_folder(stored.write(tmp_path / name))
         entries = Recorder(folder.config.entries)
         found = find_architecture(folder.config)
         assert found is not None
