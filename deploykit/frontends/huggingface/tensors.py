@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 from tvm import ir, tirx
 
@@ -186,6 +187,10 @@ class Tensor:
         return self.of(y)
 
 
+OTHER_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float64, ml_dtypes.bfloat16))
+"""Dtypes of weights that become float32: models compute in float32."""
+
+
 @dataclass
 class Weights:
     """The weights of a model. `used` are the names of those that a family has taken."""
@@ -205,7 +210,7 @@ class Weights:
         self.used.add(name)
         if name not in self._values:
             array = self.arrays[name]
-            self._values[name] = ctx.constant(array if array.dtype != np.float16 else array.astype(np.float32))
+            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in OTHER_FLOATS else array)
         return self._values[name]
 
 

@@ -9,16 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import deploykit
+from deploykit.compiler.model import Port
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface import load_folder
 from deploykit.frontends.huggingface.architectures import find_architecture
 from deploykit.frontends.huggingface.arrays import load_arrays
+from deploykit.frontends.huggingface.families.resnet import RESNET, TIMM, resnet
 from deploykit.frontends.huggingface.folder import Config, read_folder
 from deploykit.frontends.huggingface.importer import load_texts
+from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 from tests.frontends.huggingface.array_cases import ARRAY_CASES
 from tests.frontends.huggingface.seeds import GOLDENS, Shapes, write_folder
 
@@ -46,7 +52,7 @@ def golden(name: str) -> Golden:
         return Golden(facts["config"], facts["shapes"], dict(arrays), facts.get("preprocessor"))
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("name", ARRAY_CASES)
 def test_results(tmp_path: Path, name: str) -> None:
     case, stored = ARRAY_CASES[name], golden(name)
@@ -115,6 +121,7 @@ def by_type() -> dict[str, list[str]]:
     return types
 
 
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("kind", by_type())
 def test_every_entry_of_a_configuration_counts(tmp_path: Path, kind: str) -> None:
     left: list[set[str]] = []
@@ -127,6 +134,19 @@ def test_every_entry_of_a_configuration_counts(tmp_path: Path, kind: str) -> Non
         load_arrays(replace(folder, config=Config(folder.config.path, entries)), found)
         left.append(entries.unread() - WITHOUT_EFFECT_FOR.get(kind, set()))
     assert not {entry for entry in set.intersection(*left) if not WITHOUT_EFFECT.fullmatch(entry.split(".")[-1])}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_weights_of_other_floats_become_float32(dtype: Any) -> None:
+    stored = np.linspace(-3, 3, 7).astype(dtype)
+    builder = ModelBuilder("weights")
+
+    def body(ctx: Context, _given: Values, _states: Values) -> tuple[Values, Values]:
+        return {"y": Weights(Path("model"), {"w": stored}).take(ctx, "w")}, {}
+
+    builder.function("main", [], body)
+    (output,) = builder.signatures["main"].outputs
+    assert output.dtype == "float32"
 
 
 def test_entries_that_a_family_does_not_know(tmp_path: Path) -> None:
@@ -175,3 +195,71 @@ def test_texts_of_two_towers_have_no_tokens(tmp_path: Path) -> None:
     write_folder(tmp_path, stored.config, stored.shapes)
     with pytest.raises(UsageError, match="no dim 'tokens'"):
         load_texts(tmp_path, {"tokens": 9})
+
+
+@pytest.mark.sampled(part=4)
+def test_resnets_with_the_names_of_timm(tmp_path: Path) -> None:
+    """The same weights under other names make the same model."""
+    stored = golden("resnet")
+    write_folder(tmp_path, stored.config, stored.shapes)
+    folder = read_folder(tmp_path)
+    parts = {"convolution": ("conv", "downsample.0"), "normalization": ("bn", "downsample.1")}
+
+    place = re.compile(
+        r"(?:embedder\.embedder|encoder\.stages\.(\d)\.layers\.(\d)\.(?:layer\.(\d)|shortcut))\.(\w+)\.(\w+)"
+    )
+
+    def renamed(name: str) -> str:
+        found = place.fullmatch(name)
+        assert found is not None
+        stage, number, step, part, end = found.groups()
+        own, shortcut = parts[part]
+        if stage is None:
+            return f"{own}1.{end}"
+        return f"layer{int(stage) + 1}.{number}.{shortcut if step is None else f'{own}{int(step) + 1}'}.{end}"
+
+    weights = Weights(tmp_path, {renamed(name): array for name, array in folder.weights.items()})
+    builder = ModelBuilder("resnet")
+    shape = (builder.dim("batch"), 3, builder.dim("height"), builder.dim("width"))
+
+    def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        pixels = Tensor(ctx, given["pixel_values"])
+        return {"map": resnet(Module(ctx, weights), RESNET.of(folder.config), pixels, TIMM)[-1].value}, {}
+
+    builder.function("main", [Port("pixel_values", "float32", shape)], body)
+    deploykit.build(builder.model(), output=tmp_path / "dist")
+    with deploykit.open(tmp_path / "dist") as session:
+        found = session(**ARRAY_CASES["resnet"].inputs(1))["map"]
+    np.testing.assert_allclose(found, stored.results["1/out/last_hidden_state"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backbone_config": None, "backbone": "resnet18"}, "says backbone='resnet18'; there are resnet50, resnet101"),
+        ({"dilation": True}, "says dilation=True; models of type 'detr' need False"),
+        ({"position_embedding_type": "learned"}, "says position_embedding_type='learned'"),
+        ({"backbone_config": {"model_type": "swin"}}, "says model_type='swin'; models of type 'resnet' need"),
+    ],
+)
+def test_backbones_that_are_unknown(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    stored = golden("detr")
+    write_folder(tmp_path, {**stored.config, **change}, stored.shapes)
+    with pytest.raises(UnsupportedModelError, match=message):
+        load_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"dither": 0.1}, UnsupportedModelError, "says dither=0.1, but only 0.0 is known"),
+        ({"feature_extractor_type": "SpeechT5FeatureExtractor"}, UnsupportedModelError, "there is WhisperFeature"),
+        ({"hop_length": 0}, UsageError, "says hop_length=0, which is no positive integer"),
+        ({"chunk_length": 2}, UsageError, "describes spectra of 8 bins and 200 frames, .* needs 8 and 100"),
+    ],
+)
+def test_spectra_that_are_unknown(tmp_path: Path, change: dict[str, Any], error: type[Exception], message: str) -> None:
+    stored = golden("whisper-samples")
+    assert stored.preprocessor is not None
+    with pytest.raises(error, match=message):
+        load_folder(replace(stored, preprocessor=stored.preprocessor | change).write(tmp_path))

@@ -51,7 +51,7 @@ def backbone(m: Module, c: Config, pixels: Tensor) -> Tensor:
         if name not in TIMM_DEPTHS:
             raise UnsupportedModelError(f"{c.path} says backbone={name!r}; there are {', '.join(TIMM_DEPTHS)}")
         part = RESNET.of(Config(c.path, {"depths": TIMM_DEPTHS[name], "num_channels": c.num_channels}))
-        return resnet(m, part, pixels, TIMM)[-1]
+        return resnet(m.under("_backbone"), part, pixels, TIMM)[-1]
     part = RESNET.of(Config(c.path, given))
     stages = part.get("out_features") or [f"stage{len(part.depths)}"]
     numbers = [0 if stage == "stem" else int(stage.removeprefix("stage")) for stage in stages]
