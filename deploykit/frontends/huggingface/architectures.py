@@ -133,6 +133,15 @@ def pair(c: Config, name: str) -> tuple[int, int]:
     return values[0], values[1]
 
 
+def lists(c: Config, *names: str) -> list[tuple[Any, ...]]:
+    """The entries of lists that belong together, one tuple for each stage. Raises `UsageError` if they differ in
+    length."""
+    found = [getattr(c, name) for name in names]
+    if not all(isinstance(each, list) for each in found) or len({len(each) for each in found}) != 1 or not found[0]:
+        raise UsageError(f"{c.path}: {', '.join(names)} must be lists of one length")
+    return list(zip(*found, strict=True))
+
+
 def fixed_picture(c: Config) -> list[Input]:
     """Pictures of the size that the configuration says."""
     return [Input("pixel_values", (Axis(BATCH), c.num_channels, *pair(c, "image_size")))]

@@ -167,6 +167,23 @@ def test_weights_of_another_configuration(tmp_path: Path, change: dict[str, Any]
         load_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("resnet", {"depths": [1]}),
+        ("convnext", {"num_stages": 3}),
+        ("segformer", {"mlp_ratios": [1]}),
+        ("swin", {"num_heads": [2, 4, 8]}),
+        ("wav2vec2", {"conv_kernel": [10]}),
+    ],
+)
+def test_lists_that_differ_in_length(tmp_path: Path, name: str, change: dict[str, Any]) -> None:
+    stored = golden(name)
+    write_folder(tmp_path, {**stored.config, **change}, stored.shapes)
+    with pytest.raises(UsageError, match=r"must be lists of one length|says num_stages=3, but depths has 2 numbers"):
+        load_folder(tmp_path)
+
+
 def test_an_architecture_that_is_unknown(tmp_path: Path) -> None:
     stored = golden("vit")
     write_folder(tmp_path, {**stored.config, "architectures": ["ViTForMaskedImageModeling"]}, stored.shapes)
@@ -236,7 +253,12 @@ def test_resnets_with_the_names_of_timm(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"backbone_config": None, "backbone": "resnet18"}, "says backbone='resnet18'; there are resnet50, resnet101"),
+        (
+            {"backbone_config": None, "backbone": "resnet18"},
+            "says backbone='resnet18' .*; there are resnet50, resnet101",
+        ),
+        ({"backbone_config": None, "backbone_kwargs": {"out_indices": [1, 2]}}, "with the map 2; there are"),
+        ({"backbone_config": None, "backbone_kwargs": {"output_stride": 16}}, "says output_stride=16; models of type"),
         ({"dilation": True}, "says dilation=True; models of type 'detr' need False"),
         ({"position_embedding_type": "learned"}, "says position_embedding_type='learned'"),
         ({"backbone_config": {"model_type": "swin"}}, "says model_type='swin'; models of type 'resnet' need"),

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture, pair
+from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture, lists, pair
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import channels_norm, conv, feed_forward
 from deploykit.frontends.huggingface.registry import Outputs
@@ -31,16 +32,19 @@ EPSILON = 1e-6
 
 def convnext(m: Module, c: Config, pixels: Tensor) -> Tensor:
     """The pictures after the last stage."""
-    size = pair(c, "patch_size")
+    size, stages = pair(c, "patch_size"), lists(c, "depths", "hidden_sizes")
+    if len(stages) != c.num_stages:
+        raise UsageError(f"{c.path} says num_stages={c.num_stages}, but depths has {len(stages)} numbers")
     e = m["embeddings"]
     x = conv(e, "patch_embeddings", pixels, c.hidden_sizes[0], kernel=size, stride=size)
     x = channels_norm(e, "layernorm", x, EPSILON)
-    for index, stage in enumerate(m.layers("encoder.stages", c.num_stages)):
+    for index, (depth, width) in enumerate(stages):
+        stage = m[f"encoder.stages.{index}"]
         if index > 0:
             x = channels_norm(stage, "downsampling_layer.0", x, EPSILON)
-            x = conv(stage, "downsampling_layer.1", x, c.hidden_sizes[index], kernel=2, stride=2)
-        for layer in stage.layers("layers", c.depths[index]):
-            x = x + block(layer, c, x, c.hidden_sizes[index])
+            x = conv(stage, "downsampling_layer.1", x, width, kernel=2, stride=2)
+        for layer in stage.layers("layers", depth):
+            x = x + block(layer, c, x, width)
     return x
 
 

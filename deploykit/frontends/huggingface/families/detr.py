@@ -31,11 +31,20 @@ DETR = Settings(
         "backbone": "resnet50",
         "use_timm_backbone": True,
     },
-    only={"dilation": False, "position_embedding_type": "sine", "backbone_kwargs": None},
+    only={"dilation": False, "position_embedding_type": "sine"},
+)
+
+TIMM_BACKBONE = Settings(
+    "timm_backbone",
+    {"backbone": "resnet50", "out_indices": [4]},
+    only={"features_only": True, "output_stride": None},
 )
 
 TIMM_DEPTHS: Mapping[str, list[int]] = {"resnet50": [3, 4, 6, 3], "resnet101": [3, 4, 23, 3]}
 """The stages of the backbones that a configuration may only name; their weights have the names of `timm`."""
+
+LAST_MAP = 4
+"""The number of their last stage; the stem is 0."""
 
 EPSILON = 1e-5
 """That of all normalisations, which is not an entry of the configuration."""
@@ -47,9 +56,14 @@ def backbone(m: Module, c: Config, pixels: Tensor) -> Tensor:
     """The last of the maps that the configuration asks for."""
     given = c.backbone_config
     if given is None or given.get("model_type") == "timm_backbone":
-        name = c.backbone if given is None else given.get("backbone")
-        if name not in TIMM_DEPTHS:
-            raise UnsupportedModelError(f"{c.path} says backbone={name!r}; there are {', '.join(TIMM_DEPTHS)}")
+        old = {"model_type": "timm_backbone", "backbone": c.backbone, **(c.get("backbone_kwargs") or {})}
+        timm = TIMM_BACKBONE.of(Config(c.path, old if given is None else given))
+        name, last = timm.backbone, timm.out_indices[-1]
+        if name not in TIMM_DEPTHS or last != LAST_MAP:
+            raise UnsupportedModelError(
+                f"{c.path} says backbone={name!r} with the map {last}; there are {', '.join(TIMM_DEPTHS)} with the map "
+                f"{LAST_MAP}"
+            )
         part = RESNET.of(Config(c.path, {"depths": TIMM_DEPTHS[name], "num_channels": c.num_channels}))
         return resnet(m.under("_backbone"), part, pixels, TIMM)[-1]
     part = RESNET.of(Config(c.path, given))

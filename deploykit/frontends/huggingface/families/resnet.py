@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture
+from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture, lists
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import batch_norm, conv, max_pool
 from deploykit.frontends.huggingface.registry import Outputs
@@ -59,7 +59,7 @@ def resnet(m: Module, c: Config, pixels: Tensor, names: Names = OWN) -> list[Ten
     """The pictures after the stem and after each stage."""
     x = normed_conv(m, names.stem, pixels, c.embedding_size, 7, 2).activation(c.hidden_act)
     maps = [max_pool(x, 3, 2, 1)]
-    for index, (depth, width) in enumerate(zip(c.depths, c.hidden_sizes, strict=True)):
+    for index, (depth, width) in enumerate(lists(c, "depths", "hidden_sizes")):
         x = maps[-1]
         for number in range(depth):
             halves = number == 0 and (index > 0 or c.downsample_in_first_stage)

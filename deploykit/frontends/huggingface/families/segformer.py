@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture
+from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture, lists
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import (
     BILINEAR,
@@ -44,6 +45,13 @@ EPSILON = 1e-5
 def segformer(m: Module, c: Config, pixels: Tensor) -> list[Tensor]:
     """The pictures after each stage."""
     maps = [pixels]
+    stages = lists(
+        c, "depths", "sr_ratios", "hidden_sizes", "patch_sizes", "strides", "num_attention_heads", "mlp_ratios"
+    )
+    if len(stages) != c.num_encoder_blocks:
+        raise UsageError(
+            f"{c.path} says num_encoder_blocks={c.num_encoder_blocks}, but depths has {len(stages)} numbers"
+        )
     for stage in range(c.num_encoder_blocks):
         patch, width = m[f"patch_embeddings.{stage}"], c.hidden_sizes[stage]
         size, stride = c.patch_sizes[stage], c.strides[stage]
@@ -91,19 +99,18 @@ def decoded(m: Module, c: Config, maps: list[Tensor]) -> Tensor:
 def least(c: Config) -> int:
     """The smallest picture whose reduced pictures have at least one point at each stage."""
     size = 1
-    while not all(points >= ratio for points, ratio in zip(points_of(c, size), c.sr_ratios, strict=False)):
+    while not all(points >= ratio for points, ratio in points_and_ratios(c, size)):
         size += 1
     return size
 
 
-def points_of(c: Config, size: int) -> list[int]:
-    """The height of each stage's picture, for a picture of this height."""
-    sizes = []
-    for stage in range(c.num_encoder_blocks):
-        patch = c.patch_sizes[stage]
-        size = (size + patch // 2 * 2 - patch) // c.strides[stage] + 1
-        sizes.append(size)
-    return sizes
+def points_and_ratios(c: Config, size: int) -> list[tuple[int, int]]:
+    """The height of each stage's picture, for a picture of this height, and by how much the stage reduces it."""
+    found = []
+    for patch, stride, ratio in lists(c, "patch_sizes", "strides", "sr_ratios"):
+        size = (size + patch // 2 * 2 - patch) // stride + 1
+        found.append((size, ratio))
+    return found
 
 
 @architecture("SegformerForSemanticSegmentation", SEGFORMER, any_picture(least))

@@ -11,7 +11,7 @@ from deploykit.compiler.operators.padding import pad
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.operators.softmax import softmax
 from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.huggingface.architectures import Settings, architecture, fixed_picture, pair
+from deploykit.frontends.huggingface.architectures import Settings, architecture, fixed_picture, lists, pair
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import as_sequence, conv, feed_forward, linear
 from deploykit.frontends.huggingface.registry import Outputs
@@ -51,10 +51,11 @@ def swin(m: Module, c: Config, pixels: Tensor) -> Tensor:
     x = e.layer_norm("norm", as_sequence(x), EPSILON)
     if c.use_absolute_embeddings:
         x = x + e.weight("position_embeddings", 1, *x.shape[1:])
-    for index, (stage, depth) in enumerate(zip(m.layers("encoder.layers", len(c.depths)), c.depths, strict=True)):
+    for index, (depth, heads) in enumerate(lists(c, "depths", "num_heads")):
+        stage = m[f"encoder.layers.{index}"]
         x = x.reshape(x.shape[0], height, width, x.shape[-1])
         for number, layer in enumerate(stage.layers("blocks", depth)):
-            x = block(layer, c, x, c.num_heads[index], shifted=number % 2 == 1)
+            x = block(layer, c, x, heads, shifted=number % 2 == 1)
         if index < len(c.depths) - 1:
             x = merged(stage["downsample"], x)
             height, width = (height + 1) // 2, (width + 1) // 2

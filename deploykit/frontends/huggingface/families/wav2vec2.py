@@ -10,7 +10,7 @@ import numpy as np
 
 from deploykit.compiler.operators.normalization import instance_normalization
 from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.huggingface.architectures import BATCH, Axis, Input, Settings, architecture
+from deploykit.frontends.huggingface.architectures import BATCH, Axis, Input, Settings, architecture, lists
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import biased, conv, convolved, feed_forward, linear
 from deploykit.frontends.huggingface.registry import Outputs
@@ -43,7 +43,7 @@ def features(m: Module, c: Config, samples: Tensor) -> Tensor:
             f"{c.path} says feat_extract_norm={c.feat_extract_norm!r}; there are 'group', 'layer'"
         )
     x = samples.reshape(samples.shape[0], 1, samples.shape[1])
-    for index, (width, kernel, stride) in enumerate(zip(c.conv_dim, c.conv_kernel, c.conv_stride, strict=True)):
+    for index, (width, kernel, stride) in enumerate(lists(c, "conv_dim", "conv_kernel", "conv_stride")):
         layer = m[f"conv_layers.{index}"]
         x = conv(layer, "conv", x, width, kernel=kernel, stride=stride, bias=c.conv_bias)
         if c.feat_extract_norm == "layer":
@@ -104,7 +104,7 @@ def positions(m: Module, c: Config, x: Tensor) -> Tensor:
 def sound(c: Config) -> list[Input]:
     """Samples; at least as many as give one feature."""
     least = 1
-    for kernel, stride in zip(reversed(c.conv_kernel), reversed(c.conv_stride), strict=True):
+    for kernel, stride in reversed(lists(c, "conv_kernel", "conv_stride")):
         least = (least - 1) * stride + kernel
     return [Input("input_values", (Axis(BATCH), Axis("samples", least)))]
 
