@@ -10,8 +10,9 @@ from dataclasses import replace
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
-from deploykit.errors import UsageError
+from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.architectures import Architecture, Axis, Input
 from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
@@ -20,7 +21,8 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 def load_arrays(folder: Folder, found: Architecture, dims: DimBounds | None = None) -> ImportedModel:
     """Import a folder with this architecture. `dims` pins or bounds the dims of its inputs.
 
-    Raises `UsageError` for a folder whose parts do not fit, and for dims that the model does not have."""
+    Raises `UsageError` for a folder whose parts do not fit, and for dims that the model does not have, and
+    `UnsupportedModelError` for a configuration that the architecture does not cover."""
     config = found.settings.of(folder.config)
     inputs = found.inputs(config)
     bounds = checked_bounds(dims or {})
@@ -33,11 +35,27 @@ def load_arrays(folder: Folder, found: Architecture, dims: DimBounds | None = No
 
     def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
         tensors = [Tensor(ctx, given[each.name]) for each in inputs]
-        results = found.build(Module(ctx, weights), config, *tensors)
+        try:
+            results = found.build(Module(ctx, weights), config, *tensors)
+        except Unsupported as error:
+            raise UnsupportedModelError(f"{config.path}: at '{ctx.site.name}': {error}") from error
         return {name: tensor.value for name, tensor in results.items()}, {}
 
     builder.function("main", [_port(each, extents) for each in inputs], body)
-    return replace(builder.model(), files=folder.files)
+    model = builder.model()
+    return replace(model, files=folder.files, notes=(*model.notes, *_unused(weights)))
+
+
+WITHOUT_EFFECT = ("num_batches_tracked", "position_ids", "relative_position_index")
+"""Endings of names of tensors that no model needs."""
+
+
+def _unused(weights: Weights) -> list[str]:
+    """A note on weights that the model does not have, if there are any."""
+    left = {name for name in weights.arrays.keys() - weights.used if not name.endswith(WITHOUT_EFFECT)}
+    if not left:
+        return []
+    return [f"{len(left)} of {len(weights.arrays)} weights are not used, such as '{min(left)}'"]
 
 
 def _port(given: Input, extents: dict[str, object]) -> Port:

@@ -184,6 +184,38 @@ def test_lists_that_differ_in_length(tmp_path: Path, name: str, change: dict[str
         load_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"image_size": 2},
+            UnsupportedModelError,
+            r"at 'embeddings.patch_embeddings.projection': the window is larger",
+        ),
+        ({"num_attention_heads": 5}, UnsupportedModelError, "24 channels do not split into 5 heads"),
+        ({"hidden_act": "maxout"}, UnsupportedModelError, "the activation 'maxout' is unknown"),
+        ({"image_size": [16, 16, 16]}, UsageError, "which is neither a number nor two"),
+        ({"num_hidden_layers": 3}, UsageError, "no weights 'encoder.layer.2"),
+    ],
+)
+def test_configurations_that_make_no_model(
+    tmp_path: Path, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    stored = golden("vit")
+    write_folder(tmp_path, {**stored.config, **change}, stored.shapes)
+    with pytest.raises(error, match=message):
+        load_folder(tmp_path)
+
+
+def test_weights_that_are_not_used(tmp_path: Path) -> None:
+    stored = golden("vit")
+    assert load_folder(stored.write(tmp_path)).notes == ()
+    write_folder(tmp_path, {**stored.config, "num_hidden_layers": 1}, stored.shapes)
+    assert load_folder(tmp_path).notes == (
+        "16 of 40 weights are not used, such as 'encoder.layer.1.attention.attention.key.bias'",
+    )
+
+
 def test_an_architecture_that_is_unknown(tmp_path: Path) -> None:
     stored = golden("vit")
     write_folder(tmp_path, {**stored.config, "architectures": ["ViTForMaskedImageModeling"]}, stored.shapes)
@@ -259,9 +291,9 @@ def test_resnets_with_the_names_of_timm(tmp_path: Path) -> None:
         ),
         ({"backbone_config": None, "backbone_kwargs": {"out_indices": [1, 2]}}, "with the map 2; there are"),
         ({"backbone_config": None, "backbone_kwargs": {"output_stride": 16}}, "says output_stride=16; models of type"),
+        ({"backbone_config": {"model_type": "swin"}}, "says model_type='swin'; models of type 'resnet' need"),
         ({"dilation": True}, "says dilation=True; models of type 'detr' need False"),
         ({"position_embedding_type": "learned"}, "says position_embedding_type='learned'"),
-        ({"backbone_config": {"model_type": "swin"}}, "says model_type='swin'; models of type 'resnet' need"),
     ],
 )
 def test_backbones_that_are_unknown(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.elementwise import sigmoid
-from deploykit.errors import UnsupportedModelError
+from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.architectures import Settings, any_picture, architecture
 from deploykit.frontends.huggingface.families.resnet import RESNET, TIMM, resnet
 from deploykit.frontends.huggingface.folder import Config
@@ -67,9 +67,11 @@ def backbone(m: Module, c: Config, pixels: Tensor) -> Tensor:
         part = RESNET.of(Config(c.path, {"depths": TIMM_DEPTHS[name], "num_channels": c.num_channels}))
         return resnet(m.under("_backbone"), part, pixels, TIMM)[-1]
     part = RESNET.of(Config(c.path, given))
-    stages = part.get("out_features") or [f"stage{len(part.depths)}"]
-    numbers = [0 if stage == "stem" else int(stage.removeprefix("stage")) for stage in stages]
-    return resnet(m, part, pixels)[max(numbers)]
+    names = ["stem", *(f"stage{number + 1}" for number in range(len(part.depths)))]
+    wanted = part.get("out_features") or names[-1:]
+    if unknown := [name for name in wanted if name not in names]:
+        raise UsageError(f"{c.path} says out_features={wanted!r}, but the backbone has no {unknown[0]}")
+    return resnet(m, part, pixels)[max(names.index(name) for name in wanted)]
 
 
 def detr(m: Module, c: Config, pixels: Tensor) -> tuple[Tensor, Tensor]:
