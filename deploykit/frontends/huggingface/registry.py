@@ -60,6 +60,10 @@ FAMILIES: dict[str, Family] = {}
 """Families by the type of their configurations."""
 
 
+OTHER_TYPES: set[str] = set()
+"""Types of configurations of models that are not of texts, for messages."""
+
+
 def text_encoder(
     *types: str,
     base: str,
@@ -91,7 +95,7 @@ def find_family(config: Config) -> Family:
     import_families()
     kind = str(config["model_type"])
     if kind not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
+        known = ", ".join(sorted({*FAMILIES, *OTHER_TYPES}))
         raise UnsupportedModelError(f"models of type '{kind}' have no importer of their own; there are {known}")
     return FAMILIES[kind]
 

@@ -221,6 +221,9 @@ def test_an_architecture_that_is_unknown(tmp_path: Path) -> None:
     write_folder(tmp_path, {**stored.config, "architectures": ["ViTForMaskedImageModeling"]}, stored.shapes)
     with pytest.raises(UnsupportedModelError, match=r"ViTForMaskedImageModeling, which is unknown; .* ViTModel"):
         load_folder(tmp_path)
+    write_folder(tmp_path, {**stored.config, "model_type": "mystery"}, stored.shapes)
+    with pytest.raises(UnsupportedModelError, match=r"models of type 'mystery' .* there are .*whisper"):
+        load_folder(tmp_path)
 
 
 def test_dims_of_pictures(tmp_path: Path) -> None:
