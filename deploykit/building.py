@@ -93,11 +93,11 @@ def load(
     if is_on_hub(source):
         source = downloaded(str(source))
     if is_folder(source):
-        from deploykit.folders import load_texts
+        from deploykit.folders import load_model
 
         if seed_input or ragged or masks:
             raise UsageError("a Hugging Face folder says itself what is ragged: these options are for ONNX files")
-        return load_texts(Path(source), dims)
+        return load_model(Path(source), dims)
     if ragged is None:
         if masks is not None:
             raise UsageError("masks are for a ragged dim, which is not asked for")

@@ -33,17 +33,22 @@ KINDS: Mapping[str, TaskKind] = {
 """By the ending of an architecture's name."""
 
 
-def load_texts(path: Path, dims: DimBounds | None = None) -> ImportedModel:
-    """Import a folder for batches of texts of mixed lengths, which are not padded. `dims` may bound `tokens`, the sum
-    of their lengths, too. If the model cannot be ragged, it takes padded batches, and a note says why.
+def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
+    """Import a folder. A model of texts takes batches of mixed lengths, which are not padded; `dims` may bound
+    `tokens`, the sum of their lengths. If it cannot be ragged, it takes padded batches, and a note says why.
 
     Raises what `import_folder` raises, and `UsageError` if the tokenizer does not belong to the model."""
     bounds = checked_bounds(dims or {})
     tokens = bounds.pop(TOKENS, None)
+    found = import_folder(path, bounds)
+    names = {port.name for port in found.model.inputs}
+    if MASK not in names or not names <= {IDS, MASK, TYPES}:
+        if tokens is not None:
+            raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
+        return found.model
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
-    found = import_folder(path, bounds)
     model = replace(found.model, task=task_of(found))
     try:
         return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
@@ -57,6 +62,8 @@ def task_of(found: Imported) -> Task | None:
     """What a model is for; None for one that gives hidden states, or without a tokenizer. Raises `UsageError` if the
     tokenizer does not belong to the model."""
     model, folder, family = found.model, found.folder, found.family
+    if family is None:
+        return None
     name = str((folder.config.get("architectures") or [""])[0])
     kind = KINDS.get(name.removeprefix(family.prefix))
     if (folder.path / MODULES).exists():

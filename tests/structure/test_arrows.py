@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "runtime"),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
     ("ragged_ports",),

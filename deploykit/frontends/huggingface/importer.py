@@ -15,6 +15,8 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.architectures import find_architecture
+from deploykit.frontends.huggingface.arrays import load_arrays
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
@@ -31,13 +33,13 @@ EMBEDDING = "sentence_embedding"
 
 @dataclass(frozen=True)
 class Imported:
-    """A model that takes padded batches of texts, and what it was made from. A text has at most `longest` tokens; None
-    if there is no limit."""
+    """A model, and the folder that it was made from. `family` is that of a model of padded batches of texts, which have
+    at most `longest` tokens (None: no limit); None for a model of pictures or sound."""
 
     model: ImportedModel
     folder: Folder
-    family: Family
-    longest: int | None
+    family: Family | None = None
+    longest: int | None = None
 
 
 def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedModel:
@@ -51,6 +53,8 @@ def import_folder(path: str | Path, dims: DimBounds | None = None) -> Imported:
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
     that no family covers."""
     folder = read_folder(Path(path))
+    if (found := find_architecture(folder.config)) is not None:
+        return Imported(load_arrays(folder, found, dims), folder)
     family = find_family(folder.config)
     folder = replace(folder, config=folder.config.completed(family.defaults, family.aliases))
     check_fixed(family, folder.config)

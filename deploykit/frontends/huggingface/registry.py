@@ -97,6 +97,10 @@ def untyped(_: Config) -> bool:
     return False
 
 
+OTHER_TYPES: set[str] = set()
+"""Types of configurations of models that are not of texts, for messages."""
+
+
 def text_encoder(
     prefixes: Mapping[str, str],
     *,
@@ -135,10 +139,15 @@ def head(types: str | Iterable[str], ending: str) -> Callable[[Head], Head]:
 
 def find_family(config: Config) -> Family:
     """The family of a configuration. Raises `UnsupportedModelError` if there is none."""
-    for module in pkgutil.iter_modules(families.__path__):
-        importlib.import_module(f"{families.__name__}.{module.name}")
+    import_families()
     kind = str(config["model_type"])
     if kind not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
+        known = ", ".join(sorted({*FAMILIES, *OTHER_TYPES}))
         raise UnsupportedModelError(f"models of type '{kind}' have no importer of their own; there are {known}")
     return FAMILIES[kind]
+
+
+def import_families() -> None:
+    """Import the modules of families, which register what they know."""
+    for module in pkgutil.iter_modules(families.__path__):
+        importlib.import_module(f"{families.__name__}.{module.name}")

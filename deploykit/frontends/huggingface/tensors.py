@@ -216,8 +216,8 @@ class Tensor:
         return self.of(y)
 
 
-SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
-"""Dtypes of weights that are computed with as float32."""
+OTHER_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float64, ml_dtypes.bfloat16))
+"""Dtypes of weights that become float32: models compute in float32."""
 
 
 @dataclass
@@ -239,7 +239,7 @@ class Weights:
         self.used.add(name)
         if name not in self._values:
             array = self.arrays[name]
-            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in SHORT else array)
+            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in OTHER_FLOATS else array)
         return self._values[name]
 
 

@@ -1,7 +1,7 @@
 """Computes the goldens with transformers: `python -m tests.frontends.huggingface.make_goldens [CASE...]`.
 
-It needs `pip install torch transformers`. A golden has the configuration, the shapes of the weights, the inputs and the
-results of transformers in eager mode, with weights from seeds.
+It needs `pip install torch transformers pillow`. A golden has the configuration, the shapes of the weights, and the
+results of transformers in eager mode, with weights from seeds. Texts are stored, too; other inputs are from seeds.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
+from PIL import Image
 from safetensors import safe_open
 
+from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
+from tests.frontends.huggingface.picture_cases import PICTURE_CASES, pixels
+from tests.frontends.huggingface.picture_cases import SIZES as PICTURE_SIZES
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 
+PICTURES = "pictures"
+"""The name of the goldens of image processors, among those of models."""
 
-def make(name: str, case: Case) -> None:
+
+def make(name: str, case: Case | ArrayCase) -> None:
     torch.manual_seed(0)
     kind = getattr(importlib.import_module(case.module), case.architecture)
     config = kind.config_class(**case.settings, attn_implementation="eager")
@@ -32,15 +40,27 @@ def make(name: str, case: Case) -> None:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - not a mapping
         write_folder(folder, entries, shapes)
         model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    facts = {"config": entries, "shapes": shapes}
+    processor = None
+    if isinstance(case, ArrayCase) and case.processor is not None:
+        processor = transformers.WhisperFeatureExtractor(**case.processor)
+        facts["preprocessor"] = {key: value for key, value in processor.to_dict().items() if key != "mel_filters"}
     arrays: dict[str, np.ndarray] = {}
-    for index, (batch, length) in enumerate(SIZES):
-        inputs = text(case, batch, length, model)
+    for index in range(len(SIZES)):
+        inputs = text(case, *SIZES[index], model) if isinstance(case, Case) else case.inputs(index)
         with torch.no_grad():
-            results = model(**{key: torch.from_numpy(value) for key, value in inputs.items()})
-        arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
+            if processor is not None:
+                heard = processor([*inputs["samples"]], sampling_rate=16000, return_tensors="np")
+                inputs = {"input_features": heard["input_features"]}
+            given = {key: torch.from_numpy(value) for key, value in inputs.items()}
+            if "encoder_last_hidden_state" in case.outputs and "input_features" in given:
+                given["decoder_input_ids"] = torch.zeros((len(given["input_features"]), 1), dtype=torch.int64)
+            results = model(**given)
+        if isinstance(case, Case):
+            arrays |= {f"{index}/in/{key}": value for key, value in inputs.items()}
         arrays |= {f"{index}/out/{key}": results[key].numpy() for key in case.outputs}
     GOLDENS.mkdir(exist_ok=True)
-    (GOLDENS / f"{name}.json").write_text(json.dumps({"config": entries, "shapes": shapes}, sort_keys=True) + "\n")
+    (GOLDENS / f"{name}.json").write_text(json.dumps(facts, sort_keys=True) + "\n")
     np.savez_compressed(GOLDENS / f"{name}.npz", **arrays)
     print(f"{name}: {sum(value.nbytes for value in arrays.values())} bytes of inputs and results")
 
@@ -58,6 +78,22 @@ def text(case: Case, batch: int, length: int, model: torch.nn.Module) -> dict[st
     return inputs
 
 
+def make_pictures() -> None:
+    """What transformers' image processors make of pictures."""
+    entries, results = {}, {}
+    for name, (processor, settings) in PICTURE_CASES.items():
+        made = getattr(transformers, f"{processor}Pil")(**settings)
+        entries[name] = json.loads(made.to_json_string())
+        for number in range(len(PICTURE_SIZES)):
+            found = made(Image.fromarray(pixels(number)), return_tensors="np")["pixel_values"][0]
+            results[f"{name}/{number}"] = np.asarray(found, np.float32)
+    (GOLDENS / "pictures.json").write_text(json.dumps(entries, sort_keys=True) + "\n")
+    np.savez_compressed(GOLDENS / "pictures.npz", **results)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or CASES:
-        make(name, CASES[name])
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES):
+        if name == PICTURES:
+            make_pictures()
+        else:
+            make(name, {**CASES, **ARRAY_CASES}[name])

@@ -1,0 +1,151 @@
+"""Reads `preprocessor_config.json`: what transformers' image processors do with a picture in front of a model.
+
+Entries that are missing or null have the defaults of the processor that the file names. The files of newer folders are
+`processor_config.json`, with the same entries under `image_processor`. A picture of several in a batch is not padded:
+each has its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import Folder
+from deploykit.pictures import Edges, Filter, Picture
+
+PREPROCESSOR, PROCESSOR, PART = "preprocessor_config.json", "processor_config.json", "image_processor"
+
+BILINEAR, BICUBIC = 2, 3
+FILTERS: Mapping[int, Filter] = {BILINEAR: "bilinear", BICUBIC: "bicubic"}
+"""The filters by the numbers that Pillow gives them."""
+
+HALVES = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+OPENAI = {
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+CROPPED = {"do_center_crop": True, "crop_size": {"height": 224, "width": 224}}
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "ViT": {**HALVES, "resample": BILINEAR, "size": {"height": 224, "width": 224}},
+    "DeiT": {**HALVES, **CROPPED, "resample": BICUBIC, "size": {"height": 256, "width": 256}},
+    "Bit": {**OPENAI, **CROPPED, "resample": BICUBIC, "size": {"shortest_edge": 224}},
+    "CLIP": {**OPENAI, **CROPPED, "resample": BICUBIC, "size": {"shortest_edge": 224}},
+    "Siglip": {**HALVES, "resample": BICUBIC, "size": {"height": 224, "width": 224}},
+    "ConvNext": {**HALVES, "resample": BICUBIC, "size": {"shortest_edge": 384}, "crop_pct": 224 / 256},
+    "Segformer": {**IMAGENET, "resample": BILINEAR, "size": {"height": 512, "width": 512}},
+    "Detr": {**IMAGENET, "resample": BILINEAR, "size": {"shortest_edge": 800, "longest_edge": 1333}},
+}
+"""The defaults of each processor; a size that is one number is that of the shortest edge where the default says so."""
+
+COMMON = {"do_resize": True, "do_rescale": True, "do_normalize": True, "rescale_factor": 1 / 255}
+
+WITHOUT_EFFECT = {"do_convert_rgb", "do_convert_annotations", "do_reduce_labels", "do_pad", "do_center_crop"} | {
+    *COMMON
+}
+"""Steps that are known here, that only change labels, or that only batches of several sizes need."""
+
+
+def read_picture(folder: Folder) -> Picture | None:
+    """What the folder says about pictures; None if it says nothing. Raises `UnsupportedModelError` for processors and
+    steps that are unknown, and `UsageError` for entries that make no sense."""
+    entries = folder.json(PREPROCESSOR)
+    name = PREPROCESSOR
+    if entries is None and (folder.path / PROCESSOR).exists():
+        entries, name = (folder.json(PROCESSOR) or {}).get(PART), PROCESSOR
+    if entries is None:
+        return None
+    where = str(folder.path / name)
+    if not isinstance(entries, dict):
+        raise UsageError(f"{where} is no JSON object")
+    kind = _kind(entries, where)
+    found = {**COMMON, **DEFAULTS[kind], **{key: value for key, value in entries.items() if value is not None}}
+    for key, value in found.items():
+        if key.startswith("do_") and value and key not in WITHOUT_EFFECT:
+            raise UnsupportedModelError(f"{where} says {key}={value!r}, a step that is unknown")
+    if found.get("pad_size") is not None:
+        raise UnsupportedModelError(f"{where} says pad_size={found['pad_size']!r}: padding pictures is unknown")
+    picture = _geometry(kind, found, where)
+    mean, deviation = (_channels(found, key, where) for key in ("image_mean", "image_std"))
+    return Picture(
+        *picture,
+        scale=float(found["rescale_factor"]) if found["do_rescale"] else None,
+        mean=mean if found["do_normalize"] else None,
+        deviation=deviation if found["do_normalize"] else None,
+    )
+
+
+def _kind(entries: Mapping[str, Any], where: str) -> str:
+    """The processor that a file names, without what its name ends with."""
+    named = str(entries.get("image_processor_type") or entries.get("feature_extractor_type") or "")
+    kind = named
+    for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
+        kind = kind.removesuffix(ending)
+    if kind not in DEFAULTS:
+        says = f"names the processor {named}" if named else "names no image processor"
+        raise UnsupportedModelError(f"{where} {says}; there are {', '.join(f'{k}ImageProcessor' for k in DEFAULTS)}")
+    return kind
+
+
+def _geometry(
+    kind: str, found: Mapping[str, Any], where: str
+) -> tuple[tuple[int, int] | Edges | None, Filter, tuple[int, int] | None]:
+    """The size, the filter and the crop."""
+    if found["resample"] not in FILTERS:
+        known = ", ".join(f"{number} ({name})" for number, name in FILTERS.items())
+        raise UnsupportedModelError(f"{where} says resample={found['resample']!r}; there are {known}")
+    by = FILTERS[found["resample"]]
+    size = _size(kind, found, where) if found["do_resize"] else None
+    crop = _pair(found, "crop_size", where) if found.get("do_center_crop") else None
+    if kind != "ConvNext" or size is None:
+        return size, by, crop
+    if not isinstance(size, Edges) or size.longest is not None or crop is not None:
+        raise UnsupportedModelError(
+            f"{where}: a ConvNextImageProcessor has one size, of the shortest edge, and no crop"
+        )
+    square = (size.shortest, size.shortest)
+    if size.shortest >= WARPED_FROM:
+        return square, by, None
+    return Edges(int(size.shortest / found["crop_pct"])), by, square
+
+
+WARPED_FROM = 384
+"""Pixels: from this size on, a ConvNextImageProcessor changes the aspect ratio instead of cropping."""
+
+
+def _size(kind: str, found: Mapping[str, Any], where: str) -> tuple[int, int] | Edges:
+    size = found["size"]
+    if isinstance(size, int) and "shortest_edge" in DEFAULTS[kind]["size"]:
+        size = {"shortest_edge": size}
+        if kind == "Detr":
+            size["longest_edge"] = found.get("max_size", 1333)
+    if not isinstance(size, dict) or {"height", "width"} <= size.keys():
+        return _pair(found, "size", where)
+    given = {key: value for key, value in size.items() if value is not None}
+    if not {"shortest_edge"} <= given.keys() <= {"shortest_edge", "longest_edge"} or not all(
+        isinstance(value, int) and value > 0 for value in given.values()
+    ):
+        raise UnsupportedModelError(f"{where} says size={size!r}; it must have height and width, or shortest_edge")
+    return Edges(given["shortest_edge"], given.get("longest_edge"))
+
+
+def _pair(found: Mapping[str, Any], name: str, where: str) -> tuple[int, int]:
+    """A height and a width: a number, two of them, or both by name."""
+    given = found.get(name)
+    values = [given, given] if isinstance(given, int) else given
+    if isinstance(given, dict):
+        values = [given.get("height"), given.get("width")]
+    if not isinstance(values, list) or len(values) != 2 or not all(isinstance(n, int) and n > 0 for n in values):
+        raise UsageError(f"{where} says {name}={given!r}, which is no height and width")
+    return values[0], values[1]
+
+
+def _channels(found: Mapping[str, Any], name: str, where: str) -> tuple[float, ...]:
+    """A number for each of three channels."""
+    given = found[name]
+    values = [given] * 3 if isinstance(given, int | float) else given
+    if not isinstance(values, list) or len(values) != 3 or not all(isinstance(n, int | float) for n in values):
+        raise UsageError(f"{where} says {name}={given!r}, which are not three numbers")
+    return tuple(float(n) for n in values)
