@@ -73,7 +73,7 @@ def biased(m: Module, name: str, bias: bool) -> Tensor | None:
 def linear(m: Module, name: str, x: Tensor, width: int, *, bias: bool = True) -> Tensor:
     """A linear layer whose bias is there if the configuration says so."""
     biased(m, name, bias)
-    return m.linear(name, x, width)
+    return m.linear(name, x, width, bias=bias)
 
 
 def batch_norm(m: Module, name: str, x: Tensor, epsilon: float = 1e-5) -> Tensor:

@@ -18,11 +18,11 @@ from deploykit.compiler.model import Port
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface import load_folder
 from deploykit.frontends.huggingface.architectures import find_architecture
 from deploykit.frontends.huggingface.arrays import load_arrays
 from deploykit.frontends.huggingface.families.resnet import RESNET, TIMM, resnet
 from deploykit.frontends.huggingface.folder import Config, read_folder
+from deploykit.frontends.huggingface.importer import load_folder
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 from tests.frontends.huggingface.array_cases import ARRAY_CASES
 from tests.frontends.huggingface.seeds import GOLDENS, Shapes, write_folder

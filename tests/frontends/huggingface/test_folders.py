@@ -133,7 +133,7 @@ def test_an_unknown_type(folder: Path) -> None:
 
 def test_an_unknown_head(folder: Path) -> None:
     settings(folder, architectures=["BertForPoetry"])
-    with pytest.raises(UnsupportedModelError, match=r"names the architecture BertForPoetry, whose head is unknown"):
+    with pytest.raises(UnsupportedModelError, match=r"names the architecture BertForPoetry, which is unknown"):
         load_folder(folder)
 
 
