@@ -53,3 +53,14 @@ def test_bytes_wait_until_they_are_a_character() -> None:
 def test_a_stream_without_tokens_is_empty() -> None:
     assert packed("gpt-2").decode([]) == ""
     assert packed("gpt-2").decode([-1, 10**6]) == ""
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_rows_of_bytes_behind_a_space(skip: bool) -> None:
+    """A space that a row of bytes begins with is left out only where the row is text."""
+    ours, theirs = packed("llama-2"), design("llama-2")
+    number = {token: theirs.token_to_id(f"<0x{token}>") for token in ("20", "41", "88", "C3", "A9")}
+    for row in ("20 88", "20 20 88", "20 41", "20 C3 A9", "20 C3", "C3 A9 20 88", "20"):
+        ids = [number[byte] for byte in row.split()]
+        for given in (ids, [*ids, 1304, number["88"]], [1304, *ids]):
+            assert ours.decode(given, skip_special=skip) == theirs.decode(given, skip_special_tokens=skip), row

@@ -131,10 +131,10 @@ def test_what_ends_in_the_middle_of_a_run(page: Any, what: str) -> None:
 def test_a_gpu_without_memory(page: Any) -> None:
     instances, text = given(2, steps=2)
     found = page(f"""
-      const model = await load({{ device: 'webgpu', cache: false }});
-      const small = await model.run({text}).then(plain);
       const most = {{ get: () => 1 << 18 }};
       Object.defineProperty(GPUSupportedLimits.prototype, 'maxBufferSize', most);
+      const model = await load({{ device: 'webgpu', cache: false }});
+      const small = await model.run({text}).then(plain);
       const large = Array.from({{ length: 9000 }}, () => [new Array({H}).fill(1), 1]);
       const error = await model.run(large).catch(String);
       return {{ small, error, again: await model.run({text}).then(plain, String) }};

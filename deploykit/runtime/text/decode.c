@@ -67,6 +67,11 @@ static bool skipped(const dk_text* text, int32_t id, bool skip_special) {
     return id < 0 || (uint32_t)id >= text->count[FLAGS] || (byte_at(text, FLAGS, (uint32_t)id) & skip) != 0;
 }
 
+/* Whether a token is a single byte. */
+static bool is_byte(const dk_text* text, uint32_t id) {
+    return (byte_at(text, FLAGS, id) & FLAG_BYTE) != 0 && spelling_of(text, id, false).count > 0;
+}
+
 /* Append a byte to those that wait; write them once they are a character, or cannot become one. Returns false if that
    was the case. */
 static bool feed(dk_text_stream* stream, unsigned char byte, output* to) {
@@ -98,8 +103,8 @@ static bool feed(dk_text_stream* stream, unsigned char byte, output* to) {
     return good;
 }
 
-/* Tokens of single bytes in a row, from `at` on. If all bytes of the row are UTF-8 they are characters, else each is
-   written as U+FFFD. Returns where the row ends. */
+/* Tokens of single bytes in a row, from `at` on. If all bytes of the row are UTF-8 they are characters, of which spaces
+   in front of the text are left out; else each byte is written as U+FFFD, also a space. Returns where the row ends. */
 static int32_t
 write_row(const dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, int32_t at, output* to, bool end) {
     dk_text_stream trial = *stream;
@@ -111,7 +116,7 @@ write_row(const dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, i
         if (skipped(text, ids->ids[stop], ids->skip_special)) {
             continue;
         }
-        if (!(byte_at(text, FLAGS, (uint32_t)ids->ids[stop]) & FLAG_BYTE)) {
+        if (!is_byte(text, (uint32_t)ids->ids[stop])) {
             break;
         }
         good = feed(&trial, spelling_of(text, (uint32_t)ids->ids[stop], false).at[0], &nothing) && good;
@@ -120,6 +125,7 @@ write_row(const dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, i
     good = good && (trial.waiting == 0 || (stop == ids->count && !end));
     if (!good) {
         stream->waiting = 0;
+        stream->stripped = config(text, STRIPPED);
         for (; count > 0; --count) {
             write_replacement(to);
         }
@@ -127,7 +133,13 @@ write_row(const dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, i
     }
     for (; at < stop; ++at) {
         if (!skipped(text, ids->ids[at], ids->skip_special)) {
-            feed(stream, spelling_of(text, (uint32_t)ids->ids[at], false).at[0], to);
+            const unsigned char byte = spelling_of(text, (uint32_t)ids->ids[at], false).at[0];
+            if (byte == ' ' && stream->waiting == 0 && stream->stripped < config(text, STRIPPED)) {
+                ++stream->stripped;
+                continue;
+            }
+            stream->stripped = config(text, STRIPPED);
+            feed(stream, byte, to);
         }
     }
     return stop;
@@ -158,19 +170,6 @@ static void write_text(const dk_text* text, dk_text_stream* stream, spelling s, 
     }
 }
 
-/* Tokens of bytes are rows, in front of which a space may have to be taken off. */
-static bool is_row(const dk_text* text, dk_text_stream* stream, uint32_t id) {
-    spelling s = spelling_of(text, id, false);
-    if (!(byte_at(text, FLAGS, id) & FLAG_BYTE) || s.count == 0) {
-        return false;
-    }
-    if (stream->stripped < config(text, STRIPPED) && s.at[0] == ' ') {
-        return false;
-    }
-    stream->stripped = config(text, STRIPPED);
-    return true;
-}
-
 dk_status dk_text_decode(
     dk_text* text, dk_text_stream* stream, const dk_text_ids* ids, bool end, char* out, size_t capacity, size_t* bytes
 ) {
@@ -182,7 +181,7 @@ dk_status dk_text_decode(
             ++i;
             continue;
         }
-        if (is_row(text, &next, (uint32_t)ids->ids[i])) {
+        if (is_byte(text, (uint32_t)ids->ids[i])) {
             i = write_row(text, &next, ids, i, &to, end);
         } else {
             if (!lossy) {
