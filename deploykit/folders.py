@@ -28,7 +28,6 @@ KINDS: Mapping[str, TaskKind] = {
     "ForSequenceClassification": "classify",
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "answer",
-    "ForMaskedLM": "fill",
 }
 """By the ending of an architecture's name."""
 

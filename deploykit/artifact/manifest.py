@@ -144,7 +144,7 @@ class TaskEntry(_Entry):
     """What a model of texts computes in the user's terms (see `deploykit.compiler.model.Task`). `files` are the names
     of the files for that."""
 
-    kind: Literal["embed", "classify", "tokens", "answer", "fill"]
+    kind: Literal["embed", "classify", "tokens", "answer"]
     ids: str
     types: str | None
     outputs: tuple[str, ...]

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from deploykit.checks.sources import Input
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import MismatchError, ToolchainError, UsageError
+from deploykit.frontends.huggingface.folder import is_folder
+from deploykit.frontends.huggingface.hub import is_on_hub
 from deploykit.targets.base import Target
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, targe
     """
     if isinstance(model, ImportedModel):
         raise UsageError("an imported model cannot be checked: give `build` the file, or the onnx.ModelProto")
+    if is_on_hub(model) or is_folder(model):
+        raise UsageError("a Hugging Face folder cannot be checked: ONNX Runtime does not read it")
     if importlib.util.find_spec("onnxruntime") is None:
         raise ToolchainError("a check compares with onnxruntime, which is not installed; run: pip install onnxruntime")
     available = target.check()

@@ -14,6 +14,9 @@ import numpy as np
 
 from deploykit.artifact.manifest import Manifest, describe_source
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import CONFIG, is_folder
+
+NEEDS_EXPORT = "export it to ONNX, and name that file with --model, to compare with it"
 
 Runner: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Inputs by name -> outputs by name: arrays, lists of arrays, or `None`, as a session takes and returns them."""
@@ -30,6 +33,8 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
     if reference not in REFERENCES:
         raise UsageError(f"there is no reference '{reference}'; choose from {', '.join(REFERENCES)}")
     path = Path(model)
+    if is_folder(path):
+        raise UsageError(f"{path} is a Hugging Face folder: {NEEDS_EXPORT}")
     if not path.is_file():
         raise UsageError(f"there is no model file {path}")
     return REFERENCES[reference](path, threads)
@@ -44,6 +49,8 @@ def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None
     if model is not None:
         return Path(model)
     source = manifest.source
+    if source is not None and source.file == CONFIG:
+        raise UsageError(f"{artifact} was built from a Hugging Face folder: {NEEDS_EXPORT}")
     if source is not None:
         for path in (Path(source.file), artifact.parent / source.file):
             if path.is_file() and describe_source(path) == source:

@@ -119,8 +119,8 @@ class Signature:
     updated: tuple[str, ...] = ()
 
 
-TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer", "fill"]
-"""What a model of texts gives: a vector, classes of a text or of its tokens, a span of a context, or missing words."""
+TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
+"""What a model of texts gives: a vector, classes of a text or of its tokens, or a span of a context."""
 
 
 Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]

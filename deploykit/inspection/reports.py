@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploykit.artifact.manifest import Manifest, read_manifest
+from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
 from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.folder import is_folder
 from deploykit.inspection.lengths import LengthsReport, at_lengths
 from deploykit.inspection.picture import draw
 
@@ -72,6 +73,8 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Ar
         ArtifactError: the folder holds no artifact, or a damaged one.
     """
     what = Path(path)
+    if is_folder(what) and not (what / MANIFEST).exists():
+        raise UsageError(f"{what} is a Hugging Face folder: build it, then inspect the artifact")
     if what.is_dir():
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")

@@ -11,7 +11,7 @@ import { MANIFEST } from './opening.mjs';
 
 /**
  * @typedef {object} Task
- * @property {'embed' | 'classify' | 'tokens' | 'answer' | 'fill'} kind
+ * @property {'embed' | 'classify' | 'tokens' | 'answer'} kind
  * @property {string} ids
  * @property {string | null} types
  * @property {string[]} outputs

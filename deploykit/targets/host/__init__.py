@@ -7,6 +7,8 @@ kernels.spv kernels.cl   the code of the kernels for the devices vulkan and open
 model_on_gpu.h <name>_on_gpu_kernels.h   the interface of the model on these devices, gpu.h that of their drivers
 model.c part_*.c deploykit.c errors.c threads.c cpu.c kernels.o   the sources and objects of the library, to link them
                 into a program instead; part_*.c exist if there are kernels for several CPUs
+text.h tokenizer.bin   of a model of texts: the interface of the tokenizer in the library, and its tables; text.c and
+                others are its sources
 """
 
 from __future__ import annotations
@@ -125,6 +127,8 @@ class HostTarget:
             *COPIED,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         )
+        if program.task is not None:
+            copied = (*copied, *runtime.TEXT)
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:

@@ -184,3 +184,15 @@ def test_more_positions_than_the_model_has(folder: Path) -> None:
 def test_an_unknown_dim(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"the model has no dim 'tokens'; it has batch, seq"):
         load_folder(folder, {"tokens": 8})
+
+
+def test_what_needs_an_onnx_file(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a Hugging Face folder: build it, then inspect the artifact"):
+        deploykit.inspect(folder)
+    with pytest.raises(UsageError, match=r"a Hugging Face folder cannot be checked"):
+        deploykit.build(folder, output=tmp_path / "dist", check=True)
+    assert not (tmp_path / "dist").exists()
+    deploykit.build(folder, output=tmp_path / "dist")
+    for model in (None, folder):
+        with pytest.raises(UsageError, match=r"Hugging Face folder: export it to ONNX"):
+            deploykit.verify(tmp_path / "dist", model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import deploykit
 from deploykit.errors import UsageError
 from deploykit.texts import TOKENS_AT_ONCE, Span, softmax
+from deploykit.toolchain import find_c_compiler
 from tests.bench.commands import ran
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import golden
@@ -139,6 +141,44 @@ def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(fields))
     with pytest.raises(UsageError, match=r"has ids up to 50, but .* 50 words: the tokenizer belongs to another model"):
         deploykit.load(folder)
+
+
+def test_the_library_encodes_texts(tmp_path: Path) -> None:
+    """For callers from C: `text.h` is in the folder, and the library has its functions."""
+    deploykit.build(folder_of(tmp_path / "model", "bert-classes"), output=tmp_path / "dist")
+    program = """
+#include "text.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int count, char** words) {
+    static uint64_t tables[1 << 15], workspace[1 << 12];
+    static int32_t ids[64];
+    FILE* file = fopen(words[1], "rb");
+    const size_t bytes = fread(tables, 1, sizeof tables, file);
+    fclose(file);
+    dk_text text;
+    dk_text_tokens tokens = {.capacity = 64, .ids = ids};
+    const dk_text_input input = {.first = words[2], .first_bytes = count > 3 ? (size_t)atoi(words[3]) : 0};
+    if (dk_text_open(&text, tables, bytes) || dk_text_encode(&text, &input, workspace, sizeof workspace, &tokens)) {
+        return puts(text.error);
+    }
+    for (int32_t i = 0; i < tokens.count; i++) {
+        printf("%d ", ids[i]);
+    }
+    return 0;
+}
+"""
+    (tmp_path / "app.c").write_text(program)
+    dist = tmp_path / "dist"
+    (library,) = dist.glob("lib*.so")
+    find_c_compiler().compile(tmp_path / "app.c", tmp_path / "app.o", f"-I{dist}")
+    link = [*find_c_compiler().command, str(tmp_path / "app.o"), str(library), f"-Wl,-rpath,{dist}"]
+    subprocess.run([*link, "-o", str(tmp_path / "app")], check=True)
+    sentence = "the cat sat on the mat."
+    call = [str(tmp_path / "app"), str(dist / "tokenizer.bin"), sentence, str(len(sentence))]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert [int(number) for number in done.stdout.split()] == tokenizer().encode(sentence).ids
 
 
 def test_the_command_line(tmp_path: Path) -> None:
