@@ -47,20 +47,21 @@ def _distilbert_cased() -> Tokenizer:
 def _mpnet() -> Tokenizer:
     made = _bert(lowercase=True)
     made.add_special_tokens([AddedToken("<mask>", lstrip=True), "<s>", "</s>"])
-    ids = [(made.token_to_id(token)) for token in ("</s>", "<s>")]
+    ids = [made.get_vocab()[token] for token in ("</s>", "<s>")]
     made.post_processor = processors.RobertaProcessing(("</s>", ids[0]), ("<s>", ids[1]), trim_offsets=True)
     return made
 
 
 def _bpe(made: Tokenizer, special: list[str], *, alphabet: bool = True, suffix: str = "") -> Tokenizer:
     known = pre_tokenizers.ByteLevel.alphabet() if alphabet else []
-    options = {"end_of_word_suffix": suffix} if suffix else {}
-    made.train_from_iterator(
-        words(),
-        trainers.BpeTrainer(
-            vocab_size=1500, special_tokens=special, initial_alphabet=known, show_progress=False, **options
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500,
+        special_tokens=special,
+        initial_alphabet=known,
+        show_progress=False,
+        end_of_word_suffix=suffix or None,
     )
+    made.train_from_iterator(words(), trainer)
     return made
 
 
