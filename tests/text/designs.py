@@ -54,13 +54,9 @@ def _mpnet() -> Tokenizer:
 
 def _bpe(made: Tokenizer, special: list[str], *, alphabet: bool = True, suffix: str = "") -> Tokenizer:
     known = pre_tokenizers.ByteLevel.alphabet() if alphabet else []
-    trainer = trainers.BpeTrainer(
-        vocab_size=1500,
-        special_tokens=special,
-        initial_alphabet=known,
-        show_progress=False,
-        end_of_word_suffix=suffix or None,
-    )
+    trainer = trainers.BpeTrainer(vocab_size=1500, special_tokens=special, initial_alphabet=known, show_progress=False)
+    if suffix:
+        trainer.end_of_word_suffix = suffix
     made.train_from_iterator(words(), trainer)
     return made
 
