@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from deploykit.artifact.manifest import Scores, TaskKind
 from deploykit.compiler.dims import checked_bounds
-from deploykit.compiler.model import DimBounds, ImportedModel, Scores, Task, TaskKind
+from deploykit.compiler.model import DimBounds, ImportedModel, Task
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
-from deploykit.frontends.huggingface.sentences import MODULES
-from deploykit.text import Tokenizer, pack
+from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES
+from deploykit.text import facts_of, pack
 
 TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
-SENTENCES = "sentence_bert_config.json"
 
 KINDS: Mapping[str, TaskKind] = {
     "ForSequenceClassification": "classify",
@@ -70,14 +69,14 @@ def task_of(found: Imported) -> Task | None:
     if kind is None or not (folder.path / TOKENIZER).exists():
         return None
     tables = pack(inside(folder.path, TOKENIZER).parent)
-    last, words = _last_id(folder.json(TOKENIZER)), int(folder.config.vocab_size)
-    if last >= words:
+    facts, words = facts_of(tables), int(folder.config.vocab_size)
+    if facts.ids > words:
         raise UsageError(
-            f"{folder.path / TOKENIZER} has ids up to {last}, but {folder.config.path} says that there are {words} "
-            "words: the tokenizer belongs to another model"
+            f"{folder.path / TOKENIZER} has ids up to {facts.ids - 1}, but {folder.config.path} says that there are "
+            f"{words} words: the tokenizer belongs to another model"
         )
     settings = folder.json(SENTENCES) or {}
-    limits = (found.longest, Tokenizer(tables).limit, settings.get("max_seq_length"))
+    limits = (found.longest, facts.limit, settings.get("max_seq_length"))
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
         names = folder.config.get("id2label") or {}
@@ -93,13 +92,6 @@ def task_of(found: Imported) -> Task | None:
         min((int(limit) for limit in limits if limit), default=None),
         {TABLES: tables},
     )
-
-
-def _last_id(fields: Mapping[str, Any]) -> int:
-    """The greatest id of a token."""
-    words = fields["model"]["vocab"]
-    own = max(words.values(), default=-1) if isinstance(words, dict) else len(words) - 1
-    return int(max([own, *(token["id"] for token in fields.get("added_tokens", ()))]))
 
 
 def _scores(folder: Folder, classes: int) -> Scores:

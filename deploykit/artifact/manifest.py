@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -140,16 +140,23 @@ class PaddedEntry(_Entry):
     squares: str = "squares"
 
 
+TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
+"""What a model of texts gives: a vector, classes of a text or of its tokens, or a span of a context."""
+
+Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
+"""How the score of a class follows from an output."""
+
+
 class TaskEntry(_Entry):
     """What a model of texts computes in the user's terms (see `deploykit.compiler.model.Task`). `files` are the names
     of the files for that."""
 
-    kind: Literal["embed", "classify", "tokens", "answer"]
+    kind: TaskKind
     ids: str
     types: str | None
     outputs: tuple[str, ...]
     labels: tuple[str, ...] = ()
-    scores: Literal["softmax", "sigmoid", "as_is"] = "softmax"
+    scores: Scores = "softmax"
     most_tokens: int | None = None
     files: tuple[str, ...] = ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from deploykit.cli.console import messages, print_json, results, table
+from deploykit.cli.saving import save
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NUMBERS, _CLASSES, _WIDTH = 4, 3, 60
 def run_texts(
     session: Session, texts: Sequence[str], question: str | None, output: Path | None, *, json_output: bool
 ) -> None:
-    """Run the model on `texts` and print what it says of them. A vector for each text goes to `output`, an .npy file.
+    """Run the model on `texts` and print what it says of them. A vector for each text goes to `output`, an .npz file.
 
     Raises `UsageError` if the options do not fit what the model is for."""
     kind = session.texts.task.kind
@@ -37,7 +37,10 @@ def run_texts(
     if not texts:
         raise UsageError("give the text that the question is about, with --text")
     if kind == "embed":
-        _embed(texts, session.texts.embed(texts), output, json_output=json_output)
+        vectors = session.texts.embed(texts)
+        if output is not None:
+            save(output, {session.texts.task.outputs[0]: vectors})
+        _embed(texts, vectors, output, json_output=json_output)
     elif question is not None:
         _spans([session.answer(question, context) for context in texts], json_output=json_output)
     elif kind == "classify":
@@ -49,16 +52,15 @@ def run_texts(
 def _embed(texts: Sequence[str], vectors: np.ndarray, output: Path | None, *, json_output: bool) -> None:
     import numpy as np
 
-    if output is not None:
-        np.save(output, vectors)
     if json_output:
         print_json({"vectors": vectors.tolist(), "file": output and str(output)})
         return
-    rows = table("text", "vector", *([">similarity to the first"] if len(texts) > 1 else []))
+    several = len(texts) > 1
+    rows = table("text", "vector", *([">similarity to the first"] if several else []))
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     for text, vector, likeness in zip(texts, vectors, unit @ unit[0], strict=True):
         shown = ", ".join(f"{number:.4f}" for number in vector[:_NUMBERS])
-        rows.add_row(_short(text), f"[{shown}, ...] ({len(vector)})", *([f"{likeness:.3f}"] if len(texts) > 1 else []))
+        rows.add_row(_short(text), f"[{shown}, ...] ({len(vector)})", *([f"{likeness:.3f}"] if several else []))
     results.print(rows)
     if output is not None:
         messages.print(f"wrote {output}")
@@ -99,4 +101,4 @@ def _spans(found: Sequence[Span], *, json_output: bool) -> None:
 def _short(text: str) -> Text:
     """A text in one line, which may be cut off."""
     line = " ".join(text.split())
-    return Text(line if len(line) <= _WIDTH else json.dumps(line[: _WIDTH - 3], ensure_ascii=False)[1:-1] + "...")
+    return Text(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}...")

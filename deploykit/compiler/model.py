@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from tvm import ir, tirx
 
+    from deploykit.artifact.manifest import Scores, TaskKind
     from deploykit.compiler.decisions import Declined
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.mapped import MappedFile
@@ -117,13 +118,6 @@ class Signature:
     outputs_as: tuple[Structure, ...]
     states: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
-
-
-TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
-"""What a model of texts gives: a vector, classes of a text or of its tokens, or a span of a context."""
-
-
-Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ each table. `runtime/text/tables.h` says what the tables hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,3 +55,19 @@ def write_blob(config: Mapping[str, int], tables: Mapping[str, NDArray[np.generi
         parts.append(array.tobytes() + bytes(-array.nbytes % 8))
         offset += len(parts[-1])
     return np.array([MAGIC, VERSION, offset, len(TABLES), *head], "<u4").tobytes() + b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a file says of its tokenizer: ids are below `ids`; `limit` is the most tokens of its model, 0 if unknown."""
+
+    ids: int
+    limit: int
+
+
+def facts_of(blob: bytes) -> Facts:
+    """The facts of a file that `write_blob` made."""
+    head = np.frombuffer(blob, "<u4", 2 * len(TABLES), 16).reshape(-1, 2)
+    offset, count = head[TABLES.index("config")]
+    config = np.frombuffer(blob, "<u4", int(count), int(offset))
+    return Facts(int(head[TABLES.index("flags"), 1]), int(config[CONFIG.index("limit")]))

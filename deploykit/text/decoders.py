@@ -56,11 +56,7 @@ def decoder_of(part: Part | None) -> Decoder:
         decoder.readings.append(lambda token, first: token if first else f" {token}")
         return decoder
     for inner in _flat(part):
-        read = _READERS.get(inner.kind)
-        if read is None:
-            inner.unknown()
-        read(inner, decoder)
-        inner.end()
+        inner.read_by(_READERS, decoder)
     return decoder
 
 

@@ -80,13 +80,9 @@ class Model:
 
 def model_of(part: Part) -> Model:
     """The model. Raises `UnsupportedModelError` for one that is not supported, or whose vocabulary is damaged."""
-    kind = part.get("type", str, "BPE" if "merges" in part.fields else "WordPiece")
-    read = _READERS.get(kind)
-    if read is None:
-        part.unknown()
-    model = read(part)
-    part.end()
-    return model
+    if part.optional("type", str) is None:
+        part = replace(part, fields={**part.fields, "type": "BPE" if "merges" in part.fields else "WordPiece"})
+    return part.read_by(_READERS)
 
 
 def vocabulary_of(part: Part) -> dict[str, int]:

@@ -22,14 +22,7 @@ _IDEOGRAPHS = (
 
 def normalizer_steps(part: Part | None) -> list[Step]:
     """The steps of a normalizer. Raises `UnsupportedModelError` for a part that is not supported."""
-    if part is None:
-        return []
-    read = _READERS.get(part.kind)
-    if read is None:
-        part.unknown()
-    steps = read(part)
-    part.end()
-    return steps
+    return [] if part is None else part.read_by(_READERS)
 
 
 def _sequence(part: Part) -> list[Step]:

@@ -14,14 +14,7 @@ from deploykit.text.steps import BEHAVIORS, Bytes, Map, Prepend, Split, Step
 
 def pretokenizer_steps(part: Part | None) -> list[Step]:
     """The steps of a pre-tokenizer. Raises `UnsupportedModelError` for a part that is not supported."""
-    if part is None:
-        return []
-    read = _READERS.get(part.kind)
-    if read is None:
-        part.unknown()
-    steps = read(part)
-    part.end()
-    return steps
+    return [] if part is None else part.read_by(_READERS)
 
 
 def _sequence(part: Part) -> list[Step]:

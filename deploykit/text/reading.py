@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 from deploykit.errors import UnsupportedModelError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _KINDS = {str: "a text", int: "an integer", bool: "true or false", float: "a number", list: "a list", dict: "an object"}
 
 
@@ -76,5 +77,12 @@ class Part:
             if name not in self.read:
                 refuse(self.where, f"{self.fields.get('type', 'the object')} has the unknown field '{name}'")
 
-    def unknown(self) -> NoReturn:
-        refuse(self.where, f"the type '{self.kind}' is not supported")
+    def read_by(self, readers: Mapping[str, Callable[Concatenate[Part, P], T]], *given: P.args, **named: P.kwargs) -> T:
+        """What the reader of the part's type makes of it. Refuses the part if there is none, or if it leaves a
+        field."""
+        reader = readers.get(self.kind)
+        if reader is None:
+            refuse(self.where, f"the type '{self.kind}' is not supported")
+        found = reader(self, *given, **named)
+        self.end()
+        return found

@@ -25,14 +25,7 @@ class Template:
 def template_of(part: Part | None, before: Template = Template()) -> Template:
     """The template of a post-processor that follows others. Raises `UnsupportedModelError` for one that is not
     supported."""
-    if part is None:
-        return before
-    read = _READERS.get(part.kind)
-    if read is None:
-        part.unknown()
-    found = read(part, before)
-    part.end()
-    return found
+    return before if part is None else part.read_by(_READERS, before)
 
 
 def _sequence(part: Part, before: Template) -> Template:

@@ -13,7 +13,7 @@ from deploykit.errors import UsageError
 
 SCHEME = "hf://"
 
-READ = ("*.json", "*.safetensors", "vocab.txt", "merges.txt")
+READ = ("*.json", "*.safetensors")
 """The files that a build may read, in the folder and in folders of modules."""
 
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?")

@@ -20,7 +20,7 @@ from deploykit.frontends.huggingface.arrays import load_arrays
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
-from deploykit.frontends.huggingface.sentences import MODULES, pooled_by
+from deploykit.frontends.huggingface.sentences import MODULES, VECTOR, pooled_by
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
 
 BATCH, SEQ = "batch", "seq"
-EMBEDDING = "sentence_embedding"
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def import_folder(path: str | Path, dims: DimBounds | None = None) -> Imported:
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:
     x = family.encode(m.under(family.base), folder.config, text)
     if (folder.path / MODULES).exists():
-        return {EMBEDDING: pooled_by(folder, x, text.mask)}
+        return {VECTOR: pooled_by(folder, x, text.mask)}
     return dict(_head(folder, family)(m, folder.config, x, text))
 
 

@@ -16,10 +16,28 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights, con
 
 MODULES = "modules.json"
 
+SENTENCES = "sentence_bert_config.json"
+
+UNCHANGED_TEXTS = {
+    SENTENCES: "do_lower_case",
+    "config_sentence_transformers.json": "default_prompt_name",
+}
+"""Entries that must not be set, by their files."""
+
+VECTOR = "sentence_embedding"
+USUAL_DENSE = {"use_residual": False, "module_input_name": VECTOR, "module_output_name": VECTOR}
+"""Entries of dense layers with the only values that are supported."""
+
 
 def pooled_by(folder: Folder, x: Tensor, mask: Tensor) -> Tensor:
     """The vector of each text (batch, width) from the states of its tokens. Raises `UnsupportedModelError` for a module
     that is unknown."""
+    for name, entry in UNCHANGED_TEXTS.items():
+        if found := (folder.json(name) or {}).get(entry):
+            raise UnsupportedModelError(
+                f"{folder.path / name} says {entry}={found!r}, which changes texts before they are tokenized: do that "
+                "in the app, and delete the entry"
+            )
     vector: Tensor | None = None
     for entry in folder.json(MODULES):
         kind, path = str(entry["type"]).rpartition(".")[2], str(entry.get("path", ""))
@@ -67,24 +85,33 @@ def _greatest(x: Tensor, mask: Tensor) -> Tensor:
 
 
 POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cls_token": _first,
-    "max_tokens": _greatest,
-    "mean_tokens": mean,
+    "cls": _first,
+    "max": _greatest,
+    "mean": mean,
     "mean_sqrt_len_tokens": _mean_by_root,
 }
-"""Ways of pooling, in the order in which several are joined."""
+"""Ways of pooling, in the order in which older folders join several."""
+
+OLDER, OLDER_NAMES = "pooling_mode_", {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean"}
+"""Older folders have an entry for each way, which begins like this, and other names for some."""
 
 
 def _pooled(settings: Mapping[str, Any], x: Tensor, mask: Tensor) -> Tensor:
-    start = "pooling_mode_"
-    modes = [name.removeprefix(start) for name, on in settings.items() if name.startswith(start) and on]
-    if unknown := [mode for mode in modes if mode not in POOLINGS]:
+    modes = settings.get("pooling_mode")
+    if modes is None:
+        on = [name.removeprefix(OLDER) for name, value in settings.items() if name.startswith(OLDER) and value]
+        named = [OLDER_NAMES.get(name, name) for name in on] or ["mean"]
+        modes = sorted(named, key=[*POOLINGS, *named].index)
+    chosen = [modes] if isinstance(modes, str) else list(modes)
+    if unknown := [mode for mode in chosen if mode not in POOLINGS]:
         raise UnsupportedModelError(f"the pooling '{unknown[0]}' is unknown; there are {', '.join(POOLINGS)}")
-    chosen = [pool for mode, pool in POOLINGS.items() if mode in modes] or [mean]
-    return concatenated([pool(x, mask) for pool in chosen], axis=1)
+    return concatenated([POOLINGS[mode](x, mask) for mode in chosen], axis=1)
 
 
 def _dense(folder: Folder, path: str, settings: Mapping[str, Any], vector: Tensor) -> Tensor:
+    for name, value in USUAL_DENSE.items():
+        if settings.get(name, value) not in (None, value):
+            raise UnsupportedModelError(f"{folder.path / path} says {name}={settings[name]!r}, which is not supported")
     _, arrays = read_safetensors(inside(folder.path, f"{path}/{WEIGHTS}"))
     y = Module(vector.ctx, Weights(folder.path / path / WEIGHTS, arrays)).linear(
         "linear", vector, bias=settings.get("bias", True)

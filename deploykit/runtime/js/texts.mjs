@@ -342,10 +342,17 @@ function listOf(/** @type {string | readonly string[]} */ given) {
   return all;
 }
 
+/** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
+
+/** Element `index` of the first axis, as a view. */
+function rowsOf(/** @type {Dense} */ { data, shape }, /** @type {number} */ index) {
+  const size = data.length / shape[0];
+  return { data: data.subarray(index * size, (index + 1) * size), shape: shape.slice(1) };
+}
+
 /** Row `index` of a matrix, with its own memory. */
-function rowOf(/** @type {{ data: Float32Array, shape: readonly number[] }} */ { data, shape }, /** @type {number} */ index) {
-  const width = shape[shape.length - 1];
-  return data.slice(index * width, (index + 1) * width);
+function rowOf(/** @type {Dense} */ matrix, /** @type {number} */ index) {
+  return rowsOf(matrix, index).data.slice();
 }
 
 /**
@@ -356,10 +363,9 @@ function rowOf(/** @type {{ data: Float32Array, shape: readonly number[] }} */ {
  * @returns {Float32Array[]}
  */
 function tokenRows(output, index, count) {
-  const [data, first, width] = output.values
-    ? [output.values, output.offsets[index], output.shape.length > 1 ? output.shape[1] : 1]
-    : [output.data, index * output.shape[1], output.shape[2] ?? 1];
-  return Array.from({ length: count }, (_, row) => data.slice((first + row) * width, (first + row + 1) * width));
+  const { data, shape } = output.instance ? output.instance(index) : rowsOf(output, index);
+  const width = shape[1] ?? 1;
+  return Array.from({ length: count }, (_, row) => data.slice(row * width, (row + 1) * width));
 }
 
 /**

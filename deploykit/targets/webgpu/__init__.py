@@ -134,27 +134,25 @@ class WebTarget:
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
-        view["task"] = program.task
-        if program.task is not None:
+        view["task"] = task = program.task
+        if task is not None:
             link_text(folder / TEXT_MODULE)
-            names += [TEXT_MODULE, *program.task.files]
-        takes_texts = program.task is not None
-        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, texts=takes_texts)
+            names.append(TEXT_MODULE)
+        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, texts=task is not None)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
-        view |= {"ragged": ragged, "load": f"texts({load})" if takes_texts else load}
+        view |= {"ragged": ragged, "load": load if task is None else f"texts({load})"}
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]
-        view["fetched"] = [MANIFEST, *names, *plans]
+        view["fetched"] = [MANIFEST, *names, *(() if task is None else task.files), *plans]
         for name in pages:
             (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")
-        written = set() if program.task is None else set(program.task.files)
-        return [*pages, *(name for name in names if name not in written), *(f"runtime/{name}" for name in javascript)]
+        return [*pages, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.web.browser import InBrowser

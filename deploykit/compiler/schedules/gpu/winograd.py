@@ -50,13 +50,9 @@ def _points(stage: Stage, views: Views, lanes: int) -> tirx.Stmt:
     height, width, channels = (as_index(extent) for extent in source.shape[1:])
     tiles = tiles_of([output_size(size, TAPS, shape, dim) for dim, size in enumerate((height, width))])
     count = as_index(stage.axes[1].extent)
-    vectors = tirx.floordiv(channels, const(lanes))
 
-    def task(index: Expr) -> tirx.Stmt:
-        code = Code()
-        number, vector = unravel(index, [count, vectors])
-        tile, channel = code.let("tile", number), code.let("channel", vector * lanes)
-        image, down, across = unravel(tile, [const(0), *tiles])
+    def compute(code: Code, tile: Expr, place: Sequence[Expr], channel: Expr) -> None:
+        image, down, across = place
         y = code.let("y", down * OUTPUTS - shape.begins[0])
         x = code.let("x", across * OUTPUTS - shape.begins[1])
         first = code.let("first", ((image * height + y) * width + x) * channels + channel)
@@ -71,9 +67,8 @@ def _points(stage: Stage, views: Views, lanes: int) -> tirx.Stmt:
             return tirx.BufferStore(result, point, [place])
 
         code.add(_transformed(INPUT, lanes, dtype, element, put))
-        return code.statement()
 
-    return loop("task", count * vectors, task, tirx.ForKind.PARALLEL)
+    return _each_tile(count, tiles, channels, lanes, compute)
 
 
 def _outputs(stage: Stage, views: Views, lanes: int) -> tirx.Stmt:
@@ -83,13 +78,9 @@ def _outputs(stage: Stage, views: Views, lanes: int) -> tirx.Stmt:
     batch, *spatial, channels = (as_index(axis.extent) for axis in stage.axes)
     tiles = tiles_of(spatial)
     count = batch * tiles[0] * tiles[1]
-    vectors = tirx.floordiv(channels, const(lanes))
 
-    def task(index: Expr) -> tirx.Stmt:
-        code = Code()
-        number, vector = unravel(index, [count, vectors])
-        tile, channel = code.let("tile", number), code.let("channel", vector * lanes)
-        image, down, across = unravel(tile, [const(0), *tiles])
+    def compute(code: Code, tile: Expr, place: Sequence[Expr], channel: Expr) -> None:
+        image, down, across = place
         image, y, x = code.let("image", image), code.let("y", down * OUTPUTS), code.let("x", across * OUTPUTS)
 
         def element(a: Expr, b: Expr, lane: Expr) -> Expr:
@@ -115,6 +106,26 @@ def _outputs(stage: Stage, views: Views, lanes: int) -> tirx.Stmt:
                 ]
             )
             code.add(tirx.IfThenElse(y + i < spatial[0], row, None))
+
+    return _each_tile(count, tiles, channels, lanes, compute)
+
+
+def _each_tile(
+    count: Expr,
+    tiles: Sequence[Expr],
+    channels: Expr,
+    lanes: int,
+    compute: Callable[[Code, Expr, Sequence[Expr], Expr], None],
+) -> tirx.Stmt:
+    """An invocation for each vector of channels of each of `count` tiles. `compute(code, tile, place, channel)` adds
+    its statements; `place` is the image of the tile, and its row and column among `tiles`."""
+    vectors = tirx.floordiv(channels, const(lanes))
+
+    def task(index: Expr) -> tirx.Stmt:
+        code = Code()
+        number, vector = unravel(index, [count, vectors])
+        tile, channel = code.let("tile", number), code.let("channel", vector * lanes)
+        compute(code, tile, unravel(tile, [const(0), *tiles]), channel)
         return code.statement()
 
     return loop("task", count * vectors, task, tirx.ForKind.PARALLEL)
