@@ -37,6 +37,7 @@ LAYERS = (
     ("submissions", "device_array", "texts"),
     ("session",),
     ("checks",),
+    ("quantization",),
     ("building", "doctor", "inspection"),
     ("cli", "onnx_backend"),
     ("__init__", "__main__"),
