@@ -162,8 +162,8 @@ def build(
 
     Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
-    last place. `quantize="int8"` stores large weights as int8 and notes how much results change; a model of texts is
-    tried on those in the file `samples`, a .json list, if there is one. Without `index_checks` a run does not refuse
+    last place. `quantize` stores large weights as `int8` or `fp16` and notes how much results change; a model of texts
+    is tried on those in the file `samples`, a .json list, if there is one. Without `index_checks` a run does not refuse
     indices out of range, such as a token that is not in the vocabulary, and takes the nearest element instead. With
     `exact` the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the batch.
     `devices` are what else to make kernels for: `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.

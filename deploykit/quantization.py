@@ -1,4 +1,4 @@
-"""`quantized`: a model with weights of int8 instead of float32, and how much its answers change.
+"""`quantized`: a model with weights of int8 or fp16 instead of float32, and how much its answers change.
 
 The change is measured when the model is quantised: both models are built for this machine and run on the same samples.
 For a model of texts, it is told in terms of its task: the directions of embeddings, or the classes that stay the same.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from deploykit.checks.samples import dims_of_contents, random_for_others, sample
 from deploykit.checks.verify import default_sizes
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.graph.join_matmuls import join_siblings
-from deploykit.compiler.graph.quantize_weights import LEAST, quantize_weights
+from deploykit.compiler.graph.quantize_weights import LEAST, Kind, quantize_weights
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.errors import ShapeError, ToolchainError, UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deploykit.session import Session
     from deploykit.texts import Label, Span
 
-KINDS = ("int8",)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 TEXTS = (
     "The train to the coast leaves at a quarter past nine.",
@@ -63,24 +63,24 @@ QUESTIONS = (
 
 
 def quantized(model: ImportedModel, kind: str = "int8", texts: Sequence[str] = (), least: int = LEAST) -> ImportedModel:
-    """`model` with weights of products and tables as int8 if they have at least `least` elements
+    """`model` with weights of products and tables as int8 or fp16 if they have at least `least` elements
     (`graph.quantize_weights`), with notes on what became smaller and on the change of its results. A model of texts is
     tried on `texts`, or on `TEXTS`; others on random inputs.
 
     Raises `UsageError` for another kind, for a dynamic model, or if no weight can be quantised."""
     if kind not in KINDS:
-        raise UsageError(f"weights cannot be '{kind}'; there is {', '.join(KINDS)}")
+        raise UsageError(f"weights cannot be '{kind}'; there are {' and '.join(KINDS)}")
     if isinstance(model, CellsModel):
         raise UsageError("a dynamic model cannot be quantised")
     if texts and model.task is None:
         raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
-    module, found = quantize_weights(join_siblings(model.module), least)
+    module, found = quantize_weights(join_siblings(model.module), kind, least)
     if not found.after:
         raise UsageError(
             f"there is nothing to quantise: no product and no table has a float32 weight of {least:,} elements"
         )
     sizes = f"{found.after / 1e6:,.1f} instead of {found.before / 1e6:,.1f} MB"
-    note = f"the weights of {_count(found.products, 'product')} and {_count(found.tables, 'table')} are int8: {sizes}"
+    note = f"the weights of {_count(found.products, 'product')} and {_count(found.tables, 'table')} are {kind}: {sizes}"
     result = replace(model, module=module)
     return replace(result, notes=(*model.notes, note, _change(model, result, texts or TEXTS)))
 

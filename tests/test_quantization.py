@@ -101,7 +101,7 @@ def test_texts_to_try(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantize": "int3"}, "weights cannot be 'int3'; there is int8"),
+        ({"quantize": "int3"}, "weights cannot be 'int3'; there are int8 and fp16"),
         ({"quantize": "int8", "check": True}, "a quantised model cannot be checked"),
         ({"quantize": "int8", "samples": "texts.json"}, "texts to try .* are for a model of texts"),
         ({"quantize": "int8", "samples": "numbers.json"}, "is no list of texts"),

@@ -197,8 +197,9 @@ def build(
         typer.Option(
             "--quantize",
             metavar="KIND",
-            help="Store large weights as [b]int8[/], a quarter of the bytes, and compute with them. The change of "
-            "results is measured and printed; for a model of texts, on those in the .json list of --samples, if given.",
+            help="Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as "
+            "[b]fp16[/], half of the bytes. The change of results is measured and printed; for a model of texts, on those in the "
+            ".json list of --samples, if given.",
             show_default=False,
         ),
     ] = None,

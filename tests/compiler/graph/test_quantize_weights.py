@@ -1,4 +1,4 @@
-"""Weights as int8: results are those of the formula, near those of float32, and rows do not change each other."""
+"""Weights as int8 and fp16: results are those of the formula and near those of float32; rows do not change each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import deploykit
 from deploykit.compiler.graph.join_matmuls import join_siblings
-from deploykit.compiler.graph.quantize_weights import Quantized, quantize_weights
+from deploykit.compiler.graph.quantize_weights import Kind, Quantized, quantize_weights
 from deploykit.compiler.model import ImportedModel
 from tests.runtimes import HOST, Runtime, named
 from tests.seeded import seeded
@@ -31,9 +31,9 @@ def model() -> onnx.ModelProto:
     return seeded(MODEL, WEIGHTS)
 
 
-def changed() -> tuple[ImportedModel, Quantized]:
+def changed(kind: Kind = "int8") -> tuple[ImportedModel, Quantized]:
     found = deploykit.load(model(), {"b": (1, 16), "s": (1, 16)})
-    module, what = quantize_weights(join_siblings(found.module), LEAST)
+    module, what = quantize_weights(join_siblings(found.module), kind, LEAST)
     return replace(found, module=module), what
 
 
@@ -59,8 +59,12 @@ def product(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return (a @ b) * by_row * by_column
 
 
-def formula(given: Mapping[str, np.ndarray]) -> np.ndarray:
+def formula(given: Mapping[str, np.ndarray], kind: Kind = "int8") -> np.ndarray:
     w = weights()
+    if kind == "fp16":
+        w |= {name: w[name].astype(np.float16).astype(np.float64) for name in ("table", "w1", "w2", "w3")}
+        h = w["table"][given["ids"]] + given["x"]
+        return (np.tanh(h @ w["w1"]) * (h @ w["w2"]) + w["bias"]) @ w["w3"] + w["small"]
     integers, step = whole(w["table"], 1)
     h = (integers * step)[given["ids"]] + given["x"]
     n = np.tanh(product(h, w["w1"])) * product(h, w["w2"]) + w["bias"]
@@ -70,6 +74,7 @@ def formula(given: Mapping[str, np.ndarray]) -> np.ndarray:
 def test_what_changes() -> None:
     found, what = changed()
     assert (what.products, what.tables) == (3, 1)
+    assert changed("fp16")[1].after == what.before // 2
     elements = {name: int(np.prod(shape)) for name, shape in WEIGHTS.items() if len(shape) > 1}
     assert what.before == 4 * sum(elements.values())
     assert what.after == sum(elements.values()) + 4 * (30 + 72 + 72 + 20)
@@ -84,7 +89,7 @@ def test_small_weights_stay() -> None:
 
 
 @pytest.mark.sampled(part=2)
-def test_values(runtime: Runtime) -> None:
+def test_values_of_int8(runtime: Runtime) -> None:
     with runtime.session(changed()[0]) as session:
         for b, s in ((1, 1), (2, 7), (3, 16)):
             given = inputs(b, s)
@@ -94,12 +99,32 @@ def test_values(runtime: Runtime) -> None:
             assert np.median(np.abs(session(**given)["y"] - expected)) < 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.sampled(part=2)
+def test_values_of_fp16(runtime: Runtime) -> None:
+    with runtime.session(changed("fp16")[0]) as session:
+        for b, s in ((1, 1), (2, 7), (3, 16)):
+            expected = formula(inputs(b, s), "fp16")
+            np.testing.assert_allclose(session(**inputs(b, s))["y"], expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("kind", "number"), [("int8", np.inf), ("int8", np.nan), ("fp16", 7e4), ("fp16", np.nan)])
+def test_a_weight_without_such_a_form_stays(kind: Kind, number: float) -> None:
+    given = model()
+    for place, tensor in enumerate(given.graph.initializer):
+        if tensor.name == "w3":
+            array = numpy_helper.to_array(tensor).copy()
+            array[3, 4] = number
+            given.graph.initializer[place].CopyFrom(numpy_helper.from_array(array, "w3"))
+    _, what = quantize_weights(join_siblings(deploykit.load(given).module), kind, LEAST)
+    assert (what.products, what.tables) == (2, 1)
+
+
 def test_near_float32() -> None:
     """The error of a product is at most what half a step of each factor makes."""
     text = MODEL.replace("(int64[b, s] ids, float", "(float").replace("20] y", "72] y")
     text = text[: text.index("{") + 1] + " y = MatMul(x, w1) }"
     found = deploykit.load(seeded(text, {"w1": (48, 72)}))
-    module, _ = quantize_weights(found.module, LEAST)
+    module, _ = quantize_weights(found.module, least=LEAST)
     w = numpy_helper.to_array(seeded(text, {"w1": (48, 72)}).graph.initializer[0]).astype(np.float64)
     with HOST.session(replace(found, module=module)) as session:
         for s in (1, 5, 33):
