@@ -198,8 +198,8 @@ def build(
             "--quantize",
             metavar="KIND",
             help="Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as "
-            "[b]fp16[/], half of the bytes. The change of results is measured and printed; for a model of texts, on those in the "
-            ".json list of --samples, if given.",
+            "[b]fp16[/], half of the bytes. The change of results is measured and printed; for a model of texts, on "
+            "those in the .json list of --samples, if given.",
             show_default=False,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Weights as int8 and fp16: results are those of the formula and near those of float32; rows do not change each other."""
+"""Weights as int8 and fp16: results are those of the formula, near those of float32; rows do not mix."""
 
 from __future__ import annotations
 
