@@ -11,6 +11,7 @@
 * `batching/stream.{h,c}`: instances that join while others run; `batching/instances.{h,c}`, `batching/records.c`,
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
+* `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -59,6 +60,8 @@ INSTANCES = tuple(
 TEXT_INCLUDE = _ROOT / "text"
 TEXT_HEADER = TEXT_INCLUDE / "text.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
+TEXTS_INCLUDE = _ROOT / "texts"
+TEXTS = tuple(TEXTS_INCLUDE / name for name in ("texts.h", "texts.c"))
 CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"

