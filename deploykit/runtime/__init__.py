@@ -58,7 +58,7 @@ INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
 TEXT_INCLUDE = _ROOT / "text"
-TEXT_HEADER = TEXT_INCLUDE / "text.h"
+TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 TEXTS_INCLUDE = _ROOT / "texts"
 TEXTS = tuple(TEXTS_INCLUDE / name for name in ("texts.h", "texts.c"))

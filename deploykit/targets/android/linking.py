@@ -68,7 +68,8 @@ def link(
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
-    places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
+    own = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
+    places = (*own, runtime.TEXT_INCLUDE, runtime.TEXTS_INCLUDE)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
     options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))

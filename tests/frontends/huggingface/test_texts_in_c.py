@@ -19,7 +19,7 @@ from deploykit.frontends.huggingface.importer import import_folder
 from tests.conftest import Golden
 from tests.frontends.huggingface.sentences import SENTENCES, minilm
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of
-from tests.frontends.huggingface.texts_in_c import Program
+from tests.frontends.huggingface.texts_in_c import Program, spans_of
 
 MANY = [*TEXTS, "\U0001f600 the cat", "e\u0301a b\u00fc", *(f"cat {'a ' * (n % 7)}" for n in range(40))]
 ROOMS = [(4096, 8, 400), (4096, 1, 40), (4096, 100, 80), (300, 3, 41)]
@@ -87,11 +87,9 @@ def test_tokens(built: Callable[..., Built], case: str, padded: bool) -> None:
         expected = session.tokens(MANY)
     for room in [(4096, 1, 40)] if padded else ROOMS:
         for text, line, spans in zip(MANY, model.program(MANY, room=room), expected, strict=True):
-            words = line.split()
-            found = list(zip(words[::4], words[1::4], words[2::4], words[3::4], strict=True))
-            wanted = [(span.label, *map(str, bytes_of(text, span.start, span.end))) for span in spans]
-            assert [(label, begin, end) for label, _, begin, end in found] == wanted
-            np.testing.assert_allclose([float(s) for _, s, *_ in found], [x.score for x in spans], rtol=1e-5)
+            found, scores = spans_of(line)
+            assert found == [(span.label, *bytes_of(text, span.start, span.end)) for span in spans]
+            np.testing.assert_allclose(scores, [span.score for span in spans], rtol=1e-5)
 
 
 @pytest.mark.parametrize("spans", [0, 100])

@@ -6,6 +6,7 @@ come from standard input, each as a number of bytes and the bytes. It prints a l
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 from collections.abc import Sequence
@@ -149,15 +150,20 @@ def source_of(manifest: Manifest, *, room: int = 4096) -> str:
 class Program:
     """The program for an artifact of the target host, linked with the parts of its library."""
 
+    launcher: tuple[str, ...] = ()
+
     def __init__(self, dist: Path, place: Path, *options: str, room: int = 4096) -> None:
         self.dist, self.program = dist, place / "app"
-        compiler = find_c_compiler()
         place.mkdir(exist_ok=True)
         (place / "app.c").write_text(source_of(read_manifest(dist), room=room))
-        objects = [dist / "kernels.o"]
-        for source in (place / "app.c", *dist.glob("model*.c")):
+        self.build(place, *options)
+
+    def build(self, place: Path, *options: str) -> None:
+        compiler = find_c_compiler()
+        objects = [self.dist / "kernels.o"]
+        for source in (place / "app.c", *self.dist.glob("model*.c")):
             objects.append(place / f"{source.stem}.o")
-            compiler.compile(source, objects[-1], *STRICT, *options, f"-I{dist}")
+            compiler.compile(source, objects[-1], *STRICT, *options, f"-I{self.dist}")
         for source in (path for path in (*COPIED, *texts.COPIED) if path.suffix == ".c"):
             objects.append(place / f"shared-{source.stem}.o")
             objects[-1].write_bytes(compiled(compiler, source, *STRICT, *options, *INCLUDED))
@@ -166,10 +172,17 @@ class Program:
     def __call__(self, given: Sequence[str], *, room: Sequence[int] = (4096, 8, 400), less: int = 0) -> list[str]:
         """The lines that it prints. `less`: bytes that the workspace has too few."""
         files = [str(self.dist / name) for name in ("weights.bin", "tokenizer.bin")]
-        call = [str(self.program), *files, *map(str, room), *([str(less)] if less else [])]
+        call = [*self.launcher, str(self.program), *files, *map(str, room), *([str(less)] if less else [])]
         blocks = [text.encode("utf-8", "surrogatepass") for text in given]
         request = b"".join(struct.pack("<I", len(block)) + block for block in blocks)
-        environment = {"ASAN_OPTIONS": "detect_leaks=0"}
+        environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run(call, input=request, capture_output=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr.decode()[-3000:]
         return done.stdout.decode().splitlines()
+
+
+def spans_of(line: str) -> tuple[list[tuple[str, int, int]], list[float]]:
+    """What a line says of the tokens of a text: their classes and places, and their scores."""
+    words = line.split()
+    found = zip(words[::4], map(int, words[2::4]), map(int, words[3::4]), strict=True)
+    return list(found), [float(score) for score in words[1::4]]
