@@ -82,6 +82,7 @@ ANDROID_INCLUDE = _ROOT / "android" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
 ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
 ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
+ANDROID_JNI_TEXT = _ROOT / "android" / "jni_text.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
 JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(

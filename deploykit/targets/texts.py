@@ -102,6 +102,7 @@ def texts_view(program: Program, version: str) -> dict[str, Any] | None:
         "per_token": per_token,
         "width": 1 if task.kind == "answer" else evaluate(function.outputs[0].shape[-1], {}),
         "most": task.most_tokens,
+        "names": task.labels,
         "labels": [c_string(label) for label in task.labels],
         "scores": task.scores.upper(),
         "scratch": _scratch(tables),

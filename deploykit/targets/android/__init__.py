@@ -174,6 +174,7 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
+                assets |= {} if task_of(program) is None else program.task.files
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:
@@ -277,6 +278,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
+    macros |= {} if view["texts"] is None else {"DK_TEXTS": 1}
     if view["on_gpu"] is not None:
         macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
         macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}

@@ -100,7 +100,8 @@ def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
     """The sources of the interface for Java; `macros` are None without one."""
     if macros is None:
         return ()
-    return (*runtime.ANDROID_JNI, *((runtime.ANDROID_JNI_GPU,) if "DK_ON_GPU" in macros else ()))
+    further = {"DK_ON_GPU": runtime.ANDROID_JNI_GPU, "DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+    return (*runtime.ANDROID_JNI, *(path for macro, path in further.items() if macro in macros))
 
 
 def _linked(name: str, version: Path) -> list[str]:
