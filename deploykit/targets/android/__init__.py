@@ -174,7 +174,8 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
-                assets |= {} if task_of(program) is None else program.task.files
+                task = task_of(program)
+                assets |= {} if task is None else task.files
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:

@@ -145,6 +145,8 @@ static jlong invoke(const method* own, const argument* arguments) {
         return CALL(jint, jlong)(env, type, NUMBER(0));
     } else if (IS("(JI)I")) {
         return CALL(jint, jlong, jint)(env, type, NUMBER(0), INT(1));
+    } else if (IS("(JJ)I")) {
+        return CALL(jint, jlong, jlong)(env, type, NUMBER(0), NUMBER(1));
     } else if (IS("(JIJ)I")) {
         return CALL(jint, jlong, jint, jlong)(env, type, NUMBER(0), INT(1), NUMBER(2));
     } else if (IS("(JIZ)V")) {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,10 +18,11 @@ import deploykit
 from deploykit import folders
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.frontends.huggingface.importer import import_folder
+from deploykit.toolchain import find_c_compiler
 from tests.conftest import Golden
 from tests.frontends.huggingface.sentences import SENTENCES, minilm
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of
-from tests.frontends.huggingface.texts_in_c import Program, spans_of
+from tests.frontends.huggingface.texts_in_c import STRICT, Program, spans_of
 
 MANY = [*TEXTS, "\U0001f600 the cat", "e\u0301a b\u00fc", *(f"cat {'a ' * (n % 7)}" for n in range(40))]
 ROOMS = [(4096, 8, 400), (4096, 1, 40), (4096, 100, 80), (300, 3, 41)]
@@ -136,6 +139,74 @@ def test_what_has_no_room_is_refused(built: Callable[..., Built]) -> None:
         assert program(["a"], room=room) == [
             "error 8 0 the model does not take so many texts or tokens at once, or none at all"
         ]
+
+
+class Constant(Program):
+    """The program with the sources of an artifact for microcontrollers. `command` is a compiler."""
+
+    def __init__(
+        self, dist: Path, place: Path, *options: str, command: Sequence[str], launcher: Sequence[str] = ()
+    ) -> None:
+        self._command, self.launcher = command, tuple(launcher)
+        super().__init__(dist, place, *options)
+
+    def build(self, place: Path, *options: str) -> None:
+        sources = [place / "app.c", *(path for path in self.dist.glob("*.c") if path.name != "main.c")]
+        call = [*self._command, *STRICT, "-DCONSTANT", *options, f"-I{self.dist}", *map(str, sources)]
+        subprocess.run([*call, "-lm", "-o", str(self.program)], check=True)
+
+
+ARM = "arm-linux-gnueabi-gcc"
+MACHINES = {
+    "sanitized": (find_c_compiler().command, SANITIZERS, ()),
+    "arm": ((ARM,), ("-static", "-march=armv7-a", "-Os"), ("qemu-arm",)),
+}
+"""Where artifacts for microcontrollers run: a compiler, its options, and what starts a program."""
+
+
+@pytest.mark.parametrize("case", ["bert-tokens", pytest.param("albert-classes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("machine", ["sanitized", pytest.param("arm", marks=pytest.mark.slow)])
+def test_sources_for_microcontrollers(tmp_path: Path, case: str, machine: str) -> None:
+    """Static memory: what a macro says of it is what the function says."""
+    command, options, launcher = MACHINES[machine]
+    if not all(shutil.which(name) for name in (command[0], *launcher)):
+        pytest.skip(f"needs {command[0]}, and {launcher}")
+    dist = tmp_path / "dist"
+    deploykit.build(folder_of(tmp_path / "model", case), "embedded", {"batch": (1, 3), "tokens": (1, 50)}, dist)
+    program = Constant(dist, tmp_path / "app", *options, command=command, launcher=launcher)
+    with deploykit.open(dist) as session:
+        for room in [(4096, 3, 50), (700, 3, 50), (0, 3, 50), (4096, 1, 40)]:
+            texts = [text for text in MANY if len(text) < 100] if room[0] else []
+            lines = program(texts, room=room)
+            if case.endswith("tokens"):
+                for line, text in zip(lines, texts, strict=True):
+                    found, scores = spans_of(line)
+                    spans = session.tokens(text)
+                    assert found == [(span.label, *bytes_of(text, span.start, span.end)) for span in spans]
+                    np.testing.assert_allclose(scores, [span.score for span in spans], rtol=1e-5)
+            else:
+                named = [{x.name: x.score for x in labels} for labels in map(session.classify, texts)]
+                expected = [[each["LABEL_0"], each["LABEL_1"]] for each in named]
+                np.testing.assert_allclose(numbers(lines).reshape(-1, 2), np.reshape(expected, (-1, 2)), rtol=1e-5)
+    assert program(["a " * 60], room=(4096, 3, 20))[0].startswith("error 5 40 text 0: it has 40 tokens")
+    assert program(["a"], room=(4096, 4, 50))[0].startswith("error 8 0 the model does not take so many")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["bert-classes", "bert-tokens", "bert-answers"])
+def test_example_for_microcontrollers(tmp_path: Path, case: str) -> None:
+    deploykit.build(
+        folder_of(tmp_path / "model", case), "embedded", {"batch": (1, 2), "tokens": (1, 80)}, tmp_path / "dist"
+    )
+    make = ["make", "-s", "-C", str(tmp_path / "dist"), "CFLAGS=-O1 -Werror -Wconversion -Wshadow", "run"]
+    lines = subprocess.run(make, check=True, capture_output=True, text=True).stdout.splitlines()
+    count, form = {
+        "bert-classes": (2, r"LABEL_0 0\.\d{4}, LABEL_1 0\.\d{4}"),
+        "bert-tokens": (15, r"LABEL_[01] 0\.\d{4} \S+"),
+        "bert-answers": (1, r"0\.\d{4} [\w ,.]+"),
+    }[case]
+    assert len(lines) == count
+    assert all(re.fullmatch(form, line) for line in lines)
 
 
 @pytest.mark.slow

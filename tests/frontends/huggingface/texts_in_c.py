@@ -1,7 +1,8 @@
 """A C program that gives texts to a model of texts, through the functions of `model_texts.h`.
 
 Its arguments are the files of weights and tables, and the room of the workspace: bytes of a text, texts, tokens. Texts
-come from standard input, each as a number of bytes and the bytes. It prints a line for each result, or an error.
+come from standard input, each as a number of bytes and the bytes. It prints a line for each result, or an error. With
+CONSTANT, weights and tables are constants, and the workspace is one of the size that is known at compile time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ static void* aligned(size_t bytes) {
     return posix_memalign(&found, 64, bytes + !bytes) == 0 ? found : NULL;
 }
 
+#ifdef CONSTANT
+#include "tokenizer.h"
+#include "weights.h"
+#else
 static void* read_file(const char* path, size_t* bytes) {
     FILE* file = fopen(path, "rb");
     void* found;
@@ -40,6 +45,7 @@ static void* read_file(const char* path, size_t* bytes) {
     fclose(file);
     return found;
 }
+#endif
 
 static NAME_session session;
 static char* texts[4096];
@@ -55,9 +61,16 @@ static dk_status answer(void);
 
 int main(int words, char** word) {
     size_t weights_bytes, tables_bytes, bytes;
+    dk_texts_room room = {(size_t)atol(word[3]), atoi(word[4]), atoi(word[5])};
+#ifdef CONSTANT
+    const void* weights = &NAME_weights;
+    const void* tables = &NAME_tokenizer;
+    weights_bytes = sizeof NAME_weights;
+    tables_bytes = sizeof NAME_tokenizer;
+#else
     void* weights = read_file(word[1], &weights_bytes);
     void* tables = read_file(word[2], &tables_bytes);
-    dk_texts_room room = {(size_t)atol(word[3]), atoi(word[4]), atoi(word[5])};
+#endif
     dk_status status = NAME_open(&session, weights, weights_bytes, tables, tables_bytes);
     void* workspace;
     uint32_t length;
@@ -65,6 +78,11 @@ int main(int words, char** word) {
         return failed(status);
     }
     bytes = NAME_workspace_bytes(&session, &room);
+#ifdef CONSTANT
+    if (room.texts == MACRO_TEXTS && room.tokens == MACRO_TOKENS && bytes != MACRO_WORKSPACE_BYTES(room.text_bytes)) {
+        puts("the size at compile time is another one");
+    }
+#endif
     if (words > 6) {
         bytes -= (size_t)atol(word[6]); /* too small */
     }
@@ -86,8 +104,6 @@ int main(int words, char** word) {
         free(texts[i]);
     }
     free(workspace);
-    free(weights);
-    free(tables);
     return status == DK_OK ? 0 : failed(status);
 }
 """
@@ -144,6 +160,7 @@ def source_of(manifest: Manifest, *, room: int = 4096) -> str:
     prefix, kind = manifest.prefix, manifest.task.kind
     text = COMMON + {"tokens": TOKENS, "answer": ANSWER}.get(kind, ROWS)
     text = text.replace("NAME_KIND", f"{prefix}_{kind}").replace("NAME", prefix).replace("ROOM", str(room))
+    text = text.replace("MACRO", prefix.upper())
     return text.replace("WIDTH", f"{prefix.upper()}_{'WIDTH' if kind == 'embed' else 'CLASSES'}")
 
 
