@@ -60,6 +60,12 @@ def run(
             "--question", metavar="TEXT", help="For a model that answers questions about a text.", show_default=False
         ),
     ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--image", metavar="FILE", help="For a model of pictures: a picture. May be repeated.", show_default=False
+        ),
+    ] = None,
     at: OneSize = None,
     lengths: Lengths = None,
     instances: Annotated[
@@ -105,9 +111,12 @@ def run(
     A dynamic model takes instances: deploykit run dist --instances trees.json
 
     A model of texts, from a Hugging Face folder: deploykit run dist --text "A cat sits on the mat."
+
+    A model of pictures: deploykit run dist --image cat.jpg
     """
     from deploykit.checks.samples import sample_inputs
     from deploykit.cli.instances import run_instances
+    from deploykit.cli.pictures import run_pictures
     from deploykit.cli.texts import run_texts
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
@@ -122,6 +131,9 @@ def run(
             return
         if text or question is not None:
             run_texts(session, text or (), question, output, json_output=json_output)
+            return
+        if image:
+            run_pictures(session, image, output, json_output=json_output)
             return
         if session.manifest.dynamic is not None:
             raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")

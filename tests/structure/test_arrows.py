@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "labels", "runtime"),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
     ("ragged_ports",),
@@ -32,9 +32,11 @@ LAYERS = (
     ("compiler.variant", "compiler.observer"),
     ("engines",),
     ("text",),
-    ("targets",),
+    ("targets", "folder_tasks"),
     ("pipeline", "instances", "folders"),
-    ("submissions", "device_array", "texts"),
+    ("submissions", "device_array", "texts", "picture_sources"),
+    ("vision",),
+    ("answering",),
     ("session",),
     ("checks",),
     ("building", "doctor", "inspection"),

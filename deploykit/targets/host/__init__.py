@@ -127,7 +127,7 @@ class HostTarget:
             *COPIED,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         )
-        if program.task is not None:
+        if program.task is not None and program.task.takes == "texts":
             copied = (*copied, *runtime.TEXT)
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))

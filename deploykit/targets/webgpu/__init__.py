@@ -134,7 +134,8 @@ class WebTarget:
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
-        view["task"] = task = program.task
+        task = program.task if program.task is not None and program.task.takes == "texts" else None
+        view["task"] = task
         if task is not None:
             link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
