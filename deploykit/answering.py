@@ -43,6 +43,18 @@ class Answering(ABC):
         found = self._texts_or_pictures.classify(given if _several(given) else [given])
         return found if _several(given) else found[0]
 
+    def detect(self, pictures: Any, least: float = 0.5, overlap: float | None = None) -> Any:
+        """The objects in a picture with a score above `least`, a list of `Detection`, the most probable one first; for
+        several pictures, a list of lists. With `overlap`, an object is dropped if its box overlaps that of a more
+        probable one of its class by more than this part (non-maximum suppression)."""
+        found = self.pictures.detect(pictures if _several(pictures) else [pictures], least, overlap)
+        return found if _several(pictures) else found[0]
+
+    def segment(self, pictures: Any) -> Any:
+        """The class of each point of a picture, as `Segments`; for several pictures, a list of them."""
+        found = self.pictures.segment(pictures if _several(pictures) else [pictures])
+        return found if _several(pictures) else found[0]
+
     def tokens(self, texts: str | Sequence[str]) -> Any:
         """The class of each token of a text, a list of `Span`; for several texts, a list of lists."""
         found = self.texts.tokens([texts] if isinstance(texts, str) else texts)
@@ -74,7 +86,7 @@ class Answering(ABC):
         task = self.manifest.task
         if task is None or task.takes != "pictures":
             raise self._no("pictures", "with preprocessor_config.json")
-        return Pictures(self.manifest, task, self.run)
+        return Pictures(self.manifest.outputs, task, self.run)
 
     def _no(self, things: str, folder: str) -> UsageError:
         name, task = self.manifest.name, self.manifest.task

@@ -21,6 +21,8 @@ PIXELS = "pixel_values"
 KINDS: Mapping[str, tuple[PictureKind, tuple[str, ...]]] = {
     "ForImageClassification": ("classify", ("logits",)),
     "ForImageClassificationWithTeacher": ("classify", ("logits",)),
+    "ForObjectDetection": ("detect", ("logits", "pred_boxes")),
+    "ForSemanticSegmentation": ("segment", ("logits",)),
 }
 """By the ending of an architecture's name: what the model is for, and the outputs that say it."""
 
@@ -43,14 +45,14 @@ def with_picture_task(model: ImportedModel, folder: Folder) -> ImportedModel:
         return model
     if (problem := _misfit(model, picture)) is not None:
         return _with_note(model, problem)
-    labels = _labels(model, folder) if kind != "embed" else ()
+    labels = _labels(kind, model, folder)
     task = PictureEntry(
         kind=kind,
         pixels=PIXELS,
         picture=picture,
         outputs=outputs,
         labels=labels,
-        scores=_scores(folder, len(labels)),
+        scores=_scores(folder, len(labels)) if kind == "classify" else "softmax",
     )
     return replace(model, task=task)
 
@@ -87,11 +89,14 @@ def _misfit(model: ImportedModel, picture: Picture) -> str | None:
     return None
 
 
-def _labels(model: ImportedModel, folder: Folder) -> tuple[str, ...]:
-    """The names of classes, which are the last axis of the first output."""
+def _labels(kind: PictureKind, model: ImportedModel, folder: Folder) -> tuple[str, ...]:
+    """The names of classes. A detector has one more output, for "no object"."""
+    if kind == "embed":
+        return ()
     names = folder.config.get("id2label") or {}
-    (logits,) = (port for port in model.outputs if port.name == "logits")
-    return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(int(logits.shape[-1])))
+    (logits,) = (port.shape for port in model.outputs if port.name == "logits")
+    count = int(logits[1 if kind == "segment" else -1]) - (kind == "detect")
+    return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
 
 
 def _scores(folder: Folder, classes: int) -> Scores:

@@ -66,6 +66,15 @@ def run(
             "--image", metavar="FILE", help="For a model of pictures: a picture. May be repeated.", show_default=False
         ),
     ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--least",
+            metavar="SCORE",
+            help="For a model that detects objects: objects with a score above this.",
+            show_default="0.5",
+        ),
+    ] = None,
     at: OneSize = None,
     lengths: Lengths = None,
     instances: Annotated[
@@ -121,9 +130,13 @@ def run(
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
-    for name, given in (("policy", policy), ("trace", trace)):
-        if given is not None and instances is None:
-            raise UsageError(f"--{name} goes with --instances")
+    for name, given, other, present in (
+        ("policy", policy, "instances", instances),
+        ("trace", trace, "instances", instances),
+        ("least", least, "image", image),
+    ):
+        if given is not None and not present:
+            raise UsageError(f"--{name} goes with --{other}")
     sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
         if instances is not None:
@@ -133,7 +146,7 @@ def run(
             run_texts(session, text or (), question, output, json_output=json_output)
             return
         if image:
-            run_pictures(session, image, output, json_output=json_output)
+            run_pictures(session, image, least, output, json_output=json_output)
             return
         if session.manifest.dynamic is not None:
             raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "labels", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "labels", "boxes", "segments", "runtime"),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
     ("ragged_ports",),

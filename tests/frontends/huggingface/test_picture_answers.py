@@ -12,9 +12,13 @@ import pytest
 from PIL import Image
 
 import deploykit
+from deploykit.artifact.tasks import PictureEntry
 from deploykit.errors import UsageError
+from deploykit.pictures import Picture
+from deploykit.segments import best_classes
+from deploykit.vision import Detection, Pictures
 from tests.bench.commands import ran
-from tests.frontends.huggingface.answer_cases import ANSWER_CASES, write_pictures
+from tests.frontends.huggingface.answer_cases import ANSWER_CASES, LEAST_SCORE, MAP_SIZES, maps, objects, write_pictures
 from tests.frontends.huggingface.picture_cases import pixels
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 from tests.frontends.huggingface.test_arrays import golden
@@ -71,6 +75,61 @@ def test_vectors(opened: Opened, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, ANSWERS["embed"]["answers"], rtol=0, atol=1e-4)
     np.testing.assert_array_equal(session.embed(paths[0]), found[0])
     assert session.embed([]).shape == (0, found.shape[1])
+
+
+def test_objects(opened: Opened, tmp_path: Path) -> None:
+    session = opened("detect")
+    for found, expected in zip(
+        session.detect(write_pictures(tmp_path), 0.3), ANSWERS["detect"]["answers"], strict=True
+    ):
+        require_detections(found, expected)
+
+
+def require_detections(found: list[Detection], expected: dict[str, Any]) -> None:
+    """They are those of transformers, the best first."""
+    order = np.argsort(-np.array(expected["scores"]), kind="stable")
+    np.testing.assert_allclose([one.score for one in found], np.array(expected["scores"])[order], rtol=1e-5)
+    assert sorted(one.label for one in found) == sorted(f"LABEL_{number}" for number in expected["labels"])
+    boxes = [(one.left, one.top, one.right, one.bottom) for one in found]
+    np.testing.assert_allclose(np.sort(boxes, axis=0), np.sort(expected["boxes"], axis=0), rtol=0, atol=1e-3)
+
+
+def test_objects_of_random_outputs() -> None:
+    """What follows from the tensors, for objects that differ."""
+    logits, places = objects()
+    task = PictureEntry(
+        kind="detect",
+        pixels="x",
+        picture=Picture(),
+        outputs=("logits", "boxes"),
+        labels=("LABEL_0", "LABEL_1"),
+    )
+    pictures = Pictures((), task, lambda _: {"logits": logits, "boxes": places})
+    blank = np.zeros((30, 40, 3), np.uint8)
+    (found,) = pictures.detect([blank], LEAST_SCORE)
+    expected = ANSWERS["objects"]
+    require_detections(found, expected)
+    best = int(np.argmax(expected["scores"]))
+    assert found[0].label == f"LABEL_{expected['labels'][best]}"
+    np.testing.assert_allclose(found[0].top, expected["boxes"][best][1], rtol=1e-5)
+    (fewer,) = pictures.detect([blank], LEAST_SCORE, overlap=0.1)
+    assert 0 < len(fewer) < len(found)
+    assert set(fewer) < set(found)
+    assert pictures.detect([blank], LEAST_SCORE, overlap=1.0) == [found]
+
+
+def test_segments(opened: Opened, tmp_path: Path) -> None:
+    session, paths = opened("segment"), write_pictures(tmp_path)
+    for found, expected in zip(session.segment(paths), ANSWERS["segment"]["answers"], strict=True):
+        np.testing.assert_array_equal(found.classes, expected)
+        assert sum(found.shares.values()) == pytest.approx(1)
+    shown = json.loads(ran("deploykit", "run", session.folder, "--image", paths[0], "--json").stdout)
+    assert shown["shares"] == [session.segment(paths[0]).shares]
+
+
+@pytest.mark.parametrize("number", range(len(MAP_SIZES)))
+def test_segments_of_random_scores(number: int) -> None:
+    np.testing.assert_array_equal(best_classes(maps()[0], MAP_SIZES[number]), ANSWERS["maps"][number])
 
 
 def test_methods_for_other_models(opened: Opened) -> None:
