@@ -24,7 +24,7 @@ from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
-from deploykit.targets.webgpu.scripts import scripts
+from deploykit.targets.webgpu.scripts import TAKES, scripts
 from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
@@ -134,18 +134,19 @@ class WebTarget:
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
-        task = program.task if program.task is not None and program.task.takes == "texts" else None
+        task = program.task if program.task is not None and program.task.takes in TAKES else None
         view["task"] = task
-        if task is not None:
+        takes = None if task is None else task.takes
+        if takes == "texts":
             link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
-        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, texts=task is not None)
+        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
-        view |= {"ragged": ragged, "load": load if task is None else f"texts({load})"}
+        view |= {"ragged": ragged, "load": load if takes is None else f"{takes}({load})"}
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
