@@ -1,8 +1,9 @@
-"""What a session says in the user's terms: the methods for models of texts and pictures from Hugging Face folders.
+"""What a session says in the user's terms: the methods for models of texts, pictures and sound from Hugging Face
+folders.
 
 Each takes one thing or a list of them; one thing alone gives one result instead of a list. Each raises `UsageError` if
 the model is not for that. A picture is an array of 8-bit integers (height, width, 3), a picture of Pillow, or the path
-of a file.
+of a file. A sound is an array of samples (samples,) or (channels, samples), or the path of a wave file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import UsageError
+from deploykit.hearing import Sounds
 from deploykit.texts import Span, Texts
 from deploykit.vision import Pictures
 
@@ -37,10 +39,20 @@ class Answering(ABC):
         found = self._texts_or_pictures.embed(given if _several(given) else [given])
         return found if _several(given) else np.asarray(found[0])
 
-    def classify(self, given: Any) -> Any:
-        """The classes of a text or a picture, a list of `Label`, the most probable one first; for several, a list of
-        lists."""
-        found = self._texts_or_pictures.classify(given if _several(given) else [given])
+    def classify(self, given: Any, rate: int | None = None) -> Any:
+        """The classes of a text, a picture or a sound, a list of `Label`, the most probable one first; for several, a
+        list of lists. A sound that is no file needs its `rate`, in samples per second."""
+        several = given if _several(given) else [given]
+        if self.manifest.task is not None and self.manifest.task.takes == "sound":
+            found = self.sounds.classify(several, rate)
+        else:
+            found = self._texts_or_pictures.classify(several)
+        return found if _several(given) else found[0]
+
+    def transcribe(self, given: Any, rate: int | None = None) -> Any:
+        """What is said in a sound, as text; for several, a list of texts. A sound that is no file needs its `rate`, in
+        samples per second."""
+        found = self.sounds.transcribe(given if _several(given) else [given], rate)
         return found if _several(given) else found[0]
 
     def detect(self, pictures: Any, least: float = 0.5, overlap: float | None = None) -> Any:
@@ -87,6 +99,14 @@ class Answering(ABC):
         if task is None or task.takes != "pictures":
             raise self._no("pictures", "with preprocessor_config.json")
         return Pictures(self.manifest.outputs, task, self.run)
+
+    @cached_property
+    def sounds(self) -> Sounds:
+        """What the model does with sound. Raises `UsageError` if it does not say how sound is prepared."""
+        task = self.manifest.task
+        if task is None or task.takes != "sound":
+            raise self._no("sound", "with preprocessor_config.json")
+        return Sounds(task, self.run)
 
     def _no(self, things: str, folder: str) -> UsageError:
         name, task = self.manifest.name, self.manifest.task

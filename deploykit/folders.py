@@ -15,7 +15,7 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.folder_tasks import with_picture_task
+from deploykit.folder_tasks import with_task
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
@@ -44,7 +44,7 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
     if MASK not in names or not names <= {IDS, MASK, TYPES}:
         if tokens is not None:
             raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
-        return with_picture_task(found.model, found.folder)
+        return with_task(found.model, found.folder)
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")

@@ -18,6 +18,7 @@ Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
 
 TextKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
 PictureKind: TypeAlias = Literal["embed", "classify", "detect", "segment"]
+SoundKind: TypeAlias = Literal["transcribe", "classify"]
 
 
 class TextEntry(Entry):
@@ -48,4 +49,23 @@ class PictureEntry(Entry):
     files: tuple[str, ...] = ()
 
 
-TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry, Field(discriminator="takes")]
+class SoundEntry(Entry):
+    """A model of sound. `samples` is its input, one channel at `rate` samples per second; if `normal`, their mean is
+    made 0 and their variance 1. A transcript consists of `letters`, by their numbers: equal neighbours are joined, then
+    those that are `blank` dropped; it is in lower case if `lower`."""
+
+    takes: Literal["sound"] = "sound"
+    kind: SoundKind
+    samples: str
+    rate: int
+    normal: bool
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    scores: Scores = "softmax"
+    letters: tuple[str, ...] = ()
+    blank: str = ""
+    lower: bool = False
+    files: tuple[str, ...] = ()
+
+
+TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry | SoundEntry, Field(discriminator="takes")]

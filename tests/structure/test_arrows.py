@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "labels", "boxes", "segments", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "runtime"),
+    ("pictures", "sounds", "labels", "boxes", "segments"),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
     ("ragged_ports",),
@@ -35,7 +36,7 @@ LAYERS = (
     ("targets", "folder_tasks"),
     ("pipeline", "instances", "folders"),
     ("submissions", "device_array", "texts", "picture_sources"),
-    ("vision",),
+    ("vision", "hearing"),
     ("answering",),
     ("session",),
     ("checks",),

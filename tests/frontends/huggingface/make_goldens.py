@@ -22,14 +22,16 @@ from safetensors import safe_open
 from transformers import pipeline
 from transformers.image_transforms import convert_to_rgb
 
+from tests.frontends.huggingface import sound_cases
 from tests.frontends.huggingface.answer_cases import ANSWER_CASES, LEAST_SCORE, MAP_SIZES, maps, objects, write_pictures
 from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
 from tests.frontends.huggingface.picture_cases import PICTURE_CASES, pixels
 from tests.frontends.huggingface.picture_cases import SIZES as PICTURE_SIZES
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
+from tests.frontends.huggingface.sound_cases import LENGTHS, TOKENIZERS, numbers, sound
 
-PICTURES, ANSWERS = "pictures", "answers"
+PICTURES, ANSWERS, SOUNDS = "pictures", "answers", "sounds"
 """The names of the goldens of image processors and of pipelines, among those of models."""
 
 
@@ -135,11 +137,31 @@ def segments(logits: torch.Tensor, *size: int) -> Any:
     return transformers.SegformerImageProcessorPil().post_process_semantic_segmentation(results, [size])[0].tolist()
 
 
+def make_sounds() -> None:
+    """What transformers' pipelines hear, and what its tokenizers make of letters."""
+    results: dict[str, Any] = {}
+    facts = json.loads((GOLDENS / "wav2vec2-letters.json").read_text())
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        sound_cases.write_folder(folder, facts["config"], facts["shapes"])
+        model = transformers.Wav2Vec2ForCTC.from_pretrained(folder).eval()
+        for name, settings in TOKENIZERS.items():
+            tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"), **settings)
+            results[name] = [tokenizer.decode(each) for each in numbers()]
+        tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"))
+        extractor = transformers.Wav2Vec2FeatureExtractor()
+        hear = pipeline("automatic-speech-recognition", model, tokenizer=tokenizer, feature_extractor=extractor)
+        results["heard"] = [hear(sound(length))["text"] for length in LENGTHS]
+    (GOLDENS / "sounds.json").write_text(json.dumps(results, sort_keys=True) + "\n")
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES, ANSWERS):
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES, ANSWERS, SOUNDS):
         if name == PICTURES:
             make_pictures()
         elif name == ANSWERS:
             make_answers()
+        elif name == SOUNDS:
+            make_sounds()
         else:
             make(name, {**CASES, **ARRAY_CASES}[name])

@@ -145,7 +145,7 @@ def test_methods_for_other_models(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("entries", "note"),
     [
-        ({"size": {"height": 8, "width": 8}}, "makes them 8x8 points large, but the model takes 12x8"),
+        ({"size": {"height": 8, "width": 8}}, "makes pictures 8x8 points large, but the model takes 12x8"),
         ({"resample": 1}, "says resample=1"),
     ],
 )
@@ -153,13 +153,13 @@ def test_pictures_that_cannot_be_prepared(tmp_path: Path, entries: dict[str, Any
     model = deploykit.load(folder_of(tmp_path, "classify", **entries))
     assert model.task is None
     (found,) = model.notes
-    assert found.startswith("the model takes tensors instead of pictures: ")
+    assert found.startswith("the model takes tensors only: ")
     assert note in found
 
 
 def test_a_batch_of_several(tmp_path: Path) -> None:
     model = deploykit.load(folder_of(tmp_path, "classify"), {"batch": (2, None)})
-    assert "they run one after another, but a batch has 2 or more" in model.notes[0]
+    assert "run one after another, but a batch has 2 or more" in model.notes[0]
 
 
 def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
