@@ -9,7 +9,7 @@ of a file. A sound is an array of samples (samples,) or (channels, samples), or 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,41 +36,35 @@ class Answering(ABC):
 
     def embed(self, given: Any) -> np.ndarray:
         """A vector (width,) for a text or a picture, or (number, width) for several. Long texts are cut off."""
-        found = self._texts_or_pictures.embed(given if _several(given) else [given])
-        return found if _several(given) else np.asarray(found[0])
+        return np.asarray(self._answered(given, self._texts_or_pictures.embed))
 
     def classify(self, given: Any, rate: int | None = None) -> Any:
         """The classes of a text, a picture or a sound, a list of `Label`, the most probable one first; for several, a
         list of lists. A sound that is no file needs its `rate`, in samples per second."""
-        several = given if _several(given) else [given]
         if self.manifest.task is not None and self.manifest.task.takes == "sound":
-            found = self.sounds.classify(several, rate)
-        else:
-            found = self._texts_or_pictures.classify(several)
-        return found if _several(given) else found[0]
+            return self._answered(given, lambda several: self.sounds.classify(several, rate))
+        if rate is not None:
+            raise UsageError("a rate goes with sound")
+        return self._answered(given, self._texts_or_pictures.classify)
 
-    def transcribe(self, given: Any, rate: int | None = None) -> Any:
+    def transcribe(self, sounds: Any, rate: int | None = None) -> Any:
         """What is said in a sound, as text; for several, a list of texts. A sound that is no file needs its `rate`, in
         samples per second."""
-        found = self.sounds.transcribe(given if _several(given) else [given], rate)
-        return found if _several(given) else found[0]
+        return self._answered(sounds, lambda several: self.sounds.transcribe(several, rate))
 
     def detect(self, pictures: Any, least: float = 0.5, overlap: float | None = None) -> Any:
         """The objects in a picture with a score above `least`, a list of `Detection`, the most probable one first; for
         several pictures, a list of lists. With `overlap`, an object is dropped if its box overlaps that of a more
         probable one of its class by more than this part (non-maximum suppression)."""
-        found = self.pictures.detect(pictures if _several(pictures) else [pictures], least, overlap)
-        return found if _several(pictures) else found[0]
+        return self._answered(pictures, lambda several: self.pictures.detect(several, least, overlap))
 
     def segment(self, pictures: Any) -> Any:
         """The class of each point of a picture, as `Segments`; for several pictures, a list of them."""
-        found = self.pictures.segment(pictures if _several(pictures) else [pictures])
-        return found if _several(pictures) else found[0]
+        return self._answered(pictures, self.pictures.segment)
 
     def tokens(self, texts: str | Sequence[str]) -> Any:
         """The class of each token of a text, a list of `Span`; for several texts, a list of lists."""
-        found = self.texts.tokens([texts] if isinstance(texts, str) else texts)
-        return found[0] if isinstance(texts, str) else found
+        return self._answered(texts, self.texts.tokens)
 
     def answer(self, question: str, context: str) -> Span:
         """The part of `context` that answers `question`. A long context is cut off."""
@@ -108,12 +102,15 @@ class Answering(ABC):
             raise self._no("sound", "with preprocessor_config.json")
         return Sounds(task, self.run)
 
+    def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
+        """The answer for several things, or the only one for a thing alone."""
+        texts = self.manifest.task is None or self.manifest.task.takes == "texts"
+        if not isinstance(given, str) and (texts or isinstance(given, Sequence)):
+            return answer(given)
+        return answer([given])[0]
+
     def _no(self, things: str, folder: str) -> UsageError:
         name, task = self.manifest.name, self.manifest.task
         if task is not None:
             return UsageError(f"'{name}' takes {task.takes}, not {things}: its session has the method '{task.kind}'")
         return UsageError(f"'{name}' takes tensors: it was not built from a folder {folder}")
-
-
-def _several(given: object) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str)

@@ -24,7 +24,7 @@ from deploykit.parallel import each
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
-from deploykit.targets.webgpu.scripts import TAKES, scripts
+from deploykit.targets.webgpu.scripts import scripts
 from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class WebTarget:
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
-        task = program.task if program.task is not None and program.task.takes in TAKES else None
-        view["task"] = task
+        view["task"] = task = program.task
         takes = None if task is None else task.takes
         if takes == "texts":
             link_text(folder / TEXT_MODULE)

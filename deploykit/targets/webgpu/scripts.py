@@ -26,11 +26,12 @@ _JOINED = {
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),
     "pictures": ("pixels", "boxes", "segments", "pictures"),
+    "sound": ("resampling", "sound"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""
 
-TAKES = ("texts", "pictures")
+TAKES = ("texts", "pictures", "sound")
 """What a model may take in the user's terms. Each is the name of a module."""
 
 _HOME = {part: name for name, parts in reversed(_JOINED.items()) for part in parts}

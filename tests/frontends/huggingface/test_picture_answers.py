@@ -138,6 +138,8 @@ def test_methods_for_other_models(opened: Opened) -> None:
         session.embed(pixels(0))
     with pytest.raises(UsageError, match="takes pictures, not texts: its session has the method 'classify'"):
         session.tokens("a")
+    with pytest.raises(UsageError, match="a rate goes with sound"):
+        session.classify(pixels(0), 16000)
     with pytest.raises(UsageError, match="a cat cannot be read as a picture"):
         session.classify("a cat")
 

@@ -136,6 +136,18 @@ def test_classes(tmp_path: Path) -> None:
     np.testing.assert_allclose([found["yes"], found["no"]], expected, rtol=1e-4)
 
 
+def test_classes_by_a_spectrum(tmp_path: Path) -> None:
+    """Whisper computes the spectrum itself, so it takes samples as they are."""
+    stored = golden("whisper-classes")
+    folder = write_folder_of_classes(tmp_path, stored.config, stored.shapes)
+    spectrum = {"feature_size": 8, "chunk_length": 1, "sampling_rate": 4800}
+    text = json.dumps({"feature_extractor_type": "WhisperFeatureExtractor", **spectrum})
+    (folder / "preprocessor_config.json").write_text(text)
+    task = deploykit.load(folder).task
+    assert isinstance(task, SoundEntry)
+    assert (task.kind, task.samples, task.rate, task.normal) == ("classify", "samples", 4800, False)
+
+
 def write_folder_of_classes(path: Path, config: dict[str, Any], shapes: Any) -> Path:
     from tests.frontends.huggingface import seeds
 
