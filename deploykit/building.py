@@ -135,6 +135,7 @@ def build(
     weights: str | Path | None = None,
     samples: str | Path | None = None,
     policy: str | None = None,
+    quantize: str | None = None,
     fuse: bool = True,
     fast_math: bool = False,
     index_checks: bool = True,
@@ -161,11 +162,12 @@ def build(
 
     Without `fuse` each operator keeps its own kernels: slower, but it shows what each operator computes and costs.
     `fast_math` uses shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
-    last place. Without `index_checks` a run does not refuse indices out of range, such as a token that is not in the
-    vocabulary, and takes the nearest element instead. With `exact` the results of a row, such as a token of a ragged
-    batch, have the same bits whatever else is in the batch. `devices` are what else to make kernels for: `vulkan`,
-    `opencl`, or `vulkan:discrete` for a class of GPUs. `seed_input`, `ragged`, `masks`, `weights`, `samples` and
-    `policy` are those of `load`.
+    last place. `quantize` stores large weights as `int8` or `fp16` and notes how much results change; a model of texts
+    is tried on those in the file `samples`, a .json list, if there is one. Without `index_checks` a run does not refuse
+    indices out of range, such as a token that is not in the vocabulary, and takes the nearest element instead. With
+    `exact` the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the batch.
+    `devices` are what else to make kernels for: `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.
+    `seed_input`, `ragged`, `masks`, `weights`, `samples` and `policy` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
@@ -190,6 +192,8 @@ def build(
         if check:
             if operator_path(model) is not None or isinstance(model, Operator):
                 raise UsageError("a model in Python cannot be checked: ONNX Runtime does not have it")
+            if quantize is not None:
+                raise UsageError("a quantised model cannot be checked: its results differ by more than rounding")
             require_checkable(model, chosen)
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
     given = dict(dims or {})
@@ -205,18 +209,30 @@ def build(
         format=format,
         settings=settings or {},
     )
+    texts = None if quantize is None else samples
+    learned = samples if quantize is None else None
     return build_artifact(
-        partial(_imported, model, given, seed_input, ragged, masks, weights, samples, policy, fuse),
+        partial(_imported, model, given, seed_input, ragged, masks, weights, learned, policy, fuse),
         chosen,
         Path(output),
         options,
         observer,
+        change=None if quantize is None else partial(_quantized, kind=quantize, samples=texts),
         source=_file_of(model),
         capacities=capacities,
         fuse=fuse,
         index_checks=index_checks,
         exact=exact,
     )
+
+
+def _quantized(model: ImportedModel, kind: str, samples: str | Path | None) -> ImportedModel:
+    from deploykit.quantization import quantized
+
+    texts = [] if samples is None else read_samples(Path(samples))
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{samples} is no list of texts")
+    return quantized(model, kind, texts)
 
 
 def _file_of(model: object) -> Path | None:

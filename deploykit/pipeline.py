@@ -81,17 +81,22 @@ def build_artifact(
     fuse: bool,
     index_checks: bool,
     exact: bool = False,
+    change: Callable[[ImportedModel], ImportedModel] | None = None,
 ) -> Artifact | None:
     """Run all stages; `None` when the observer stops before the end.
 
-    `source` is the model's file, if it has one. `capacities` pins or bounds capacity dims by name. For `fuse` and
-    `index_checks` see `graph`, for `exact` see `Device`."""
+    `change` makes another model of the imported one, such as a quantised one. `source` is the model's file, if it has
+    one. `capacities` pins or bounds capacity dims by name. For `fuse` and `index_checks` see `graph`, for `exact` see
+    `Device`."""
     variants = target.variants(options.cpu, options.devices)  # unknown ones are refused before anything is read
     options = replace(options, devices=names_of(options.devices))
     if exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
         model = import_model()
+    if change is not None:
+        with observer.stage("quantize"):
+            model = change(model)
     programs = compile_variants(model, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
     if programs is None or observer.stops_at("program"):
         return None

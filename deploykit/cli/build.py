@@ -178,7 +178,7 @@ def build(
             "--samples",
             metavar="FILE",
             help="For a dynamic model: a .json file with a list of instances. A policy of batches is learned from "
-            "them, and the policy with the fewest launches is taken.",
+            "them, and the policy with the fewest launches is taken. For --quantize: a list of texts.",
             show_default=False,
         ),
     ] = None,
@@ -189,6 +189,17 @@ def build(
             metavar="NAME",
             help="For a dynamic model, how the next batch is chosen: critical, depth, agenda, fsm (learned from "
             "--samples) or alone (no batches).",
+            show_default=False,
+        ),
+    ] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            metavar="KIND",
+            help="Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as "
+            "[b]fp16[/], half of the bytes. The change of results is measured and printed; for a model of texts, on "
+            "those in the .json list of --samples, if given.",
             show_default=False,
         ),
     ] = None,
@@ -269,6 +280,7 @@ def build(
             weights=weights,
             samples=samples,
             policy=policy,
+            quantize=quantize,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             check=check,

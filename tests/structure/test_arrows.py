@@ -40,6 +40,7 @@ LAYERS = (
     ("answering",),
     ("session",),
     ("checks",),
+    ("quantization",),
     ("building", "doctor", "inspection"),
     ("cli", "onnx_backend"),
     ("__init__", "__main__"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
+from tests.runtimes import HOST, named
 
 TARGETS = ["host", pytest.param("webgpu", marks=pytest.mark.skipif(not shutil.which("node"), reason="needs node"))]
 
@@ -35,6 +37,22 @@ def test_casts_between_float16_and_float64(target: str, size: str, tmp_path: Pat
             with np.errstate(over="ignore", under="ignore"):
                 np.testing.assert_array_equal(results["y"], x.astype(np.float16))
             np.testing.assert_array_equal(results["z"], h.astype(np.float64))
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "armv8-a", "wasm", "android-arm32"])
+def test_all_float16_as_float32(cpu: str, tmp_path: Path) -> None:
+    text = "(float16[n] h) => (float[n] x, float[n] y) { x = Cast<to=1>(h) t = Tanh(x) y = Add(x, t) }"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> widened {text}')
+    runtime = named(cpu) if cpu in ("wasm", "android-arm32") else replace(HOST, cpu=cpu)
+    if runtime.missing or (cpu == "armv8-a" and not shutil.which("qemu-aarch64")):
+        pytest.skip(runtime.missing or "needs qemu-user")
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+    runtime.build(model, tmp_path / "dist")
+    with runtime.open(tmp_path / "dist") as session:
+        for values in (halves, halves[::-1][:7], halves[1024:1025]):
+            found = session(h=values)["x"]
+            np.testing.assert_array_equal(found, values.astype(np.float32))
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(values))
 
 
 @pytest.mark.parametrize("target", TARGETS)

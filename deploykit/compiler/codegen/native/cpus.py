@@ -34,7 +34,7 @@ class Cpu:
 
     The other fields describe LLVM's code for this CPU:
 
-    * `halves`: it may compute in float16;
+    * `halves`: it may convert float16, and compute in it;
     * `saturates`: one operation converts float32 to the nearest 32-bit integer in range;
     * `rounds`: the instruction that converts a vector of float32 to the nearest int32, ties to even, where LLVM would
       use two;
@@ -83,7 +83,7 @@ CHECKED = {
 CPUS = {
     cpu.name: cpu
     for cpu in (
-        Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2),
+        Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2, halves=False),
         Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256, _V3),
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
         Cpu("armv8-a", _ARM, "generic", ("+neon",), 128, rounds=_ROUNDS),

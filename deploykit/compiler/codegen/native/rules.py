@@ -6,7 +6,7 @@
   (`tanh` near 0), or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`).
 * Integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap.
 * NaN is unequal to everything.
-* Where LLVM has no good code for float16, values that are computed in float32 stay in float32.
+* Where LLVM has no good code for float16, it is converted to float32 by arithmetic on whole vectors.
 * In kernels whose rows have the same bits however many there are, a product and the sum that it is added to are rounded
   together where they are written together. LLVM may do so or not, in each of its versions of a loop.
 * Conversions between float16 and float64 go through float32, for which all CPUs have code. The direct conversion is a
@@ -66,7 +66,7 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
         if target == "float64":
             return _from_half(expr)
         if (source, target) == ("float16", "float32") and not cpu.halves:
-            return _kept(expr)
+            return _widened(expr.value)
         if (source, target) == ("float64", "float16"):
             return _odd(expr.value).astype(str(expr.ty.dtype))
         if cpu.narrows is not None and _narrows(expr):
@@ -162,6 +162,22 @@ def _from_half(expr: prim.Cast) -> Expr:
 def _kept(value: Expr) -> Expr:
     """A float value that LLVM computes as written, in its own width."""
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
+
+
+def _widened(value: Expr) -> Expr:
+    """float16 as float32. The bits of a magnitude, at the place of float32's, stand for the number times 2 to the -112,
+    also those of subnormal numbers. Infinity and NaN have the greatest exponent in both."""
+    half = str(value.ty.dtype)
+    narrow, bits, single = (half.replace("float16", dtype) for dtype in ("uint16", "uint32", "float32"))
+
+    def const(number: int) -> Expr:
+        return tirx.const(number, bits)
+
+    wide = tirx.reinterpret(narrow, value).astype(bits)
+    magnitude = (wide & const(0x7FFF)) << const(13)
+    number = tirx.reinterpret(bits, tirx.reinterpret(single, magnitude) * tirx.const(2.0**112, single))
+    unsigned = tirx.Select(magnitude >= const(0x0F800000), magnitude | const(0x7F800000), number)
+    return tirx.reinterpret(single, unsigned | ((wide & const(0x8000)) << const(16)))
 
 
 def _odd(value: Expr) -> Expr:

@@ -1,0 +1,261 @@
+"""Stores the large weights of products and tables in fewer bytes.
+
+As int8, a quarter of the bytes, with products of integers:
+
+    x @ w           ->    (q(x) @ q(w)) * (step(x) * step(w))        exact sums of products of int8
+    table[index]    ->    q(table)[index] * step(table)[index]
+
+`q(v) = round(v / step)`, and `step` is the greatest magnitude divided by 127: of a column of `w`, of a row of `table`,
+and of a row of `x`, which is quantised while the model runs. So the result of a row does not depend on other rows. A
+row of `x` with an infinity or NaN gives NaN where it has to. (Source: symmetric weights per channel with dynamic
+quantisation per token, as in ZeroQuant, Yao et al. 2022.)
+
+As fp16, half of the bytes, with products in float32: an element of `w` or `table` is widened where it is read.
+
+Products of float32 with a constant right operand of at least `LEAST` elements change, and kernels that copy rows of
+such a constant. Everything else stays as it is, and so does a weight that has no such form: one with an infinity or
+NaN, or with numbers beyond those of fp16.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from tvm import ir, relax, te, tirx
+
+from deploykit.compiler.constants import array_of, constant
+from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, operator_of, rewritten
+from deploykit.compiler.operators.building import integer_calls
+from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.kernel_calls import call_te
+from deploykit.compiler.operators.building.reduce_axes import MAXIMUM
+from deploykit.compiler.operators.quantized.numbers import quantized
+from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
+from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
+from deploykit.compiler.tir.values import const, static
+from deploykit.mapped import forget
+
+Kind: TypeAlias = Literal["int8", "fp16"]
+
+LEAST = 1 << 14
+"""The fewest elements of a weight that changes. Small ones are often the head of a model, where errors count."""
+
+GREATEST = 127.0
+
+
+@dataclass
+class Quantized:
+    """How many products and tables were quantised, and the bytes of their weights before and after."""
+
+    products: int = 0
+    tables: int = 0
+    before: int = 0
+    after: int = 0
+    weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
+    """The constants that stand for a weight; None for one that stays."""
+
+
+def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) -> tuple[ir.IRModule, Quantized]:
+    """`mod` with weights of at least `least` elements in fewer bytes, and what changed."""
+    builder = relax.BlockBuilder(mod)
+    found = Quantized()
+    form = {"int8": _Integers, "fp16": _Halves}[kind]
+
+    def rewrite(func: relax.Function) -> Rewrite:
+        return form(mod, builder, Graph(func), found, least).rewritten
+
+    return rewritten(mod, builder, rewrite), found
+
+
+class _Function(ABC):
+    """Rewrites the products and look-ups of a function. `rows` are the left operands that are quantised already."""
+
+    def __init__(
+        self, mod: ir.IRModule, builder: relax.BlockBuilder, graph: Graph, found: Quantized, least: int
+    ) -> None:
+        self.mod, self.builder, self.graph, self.found, self.least = mod, builder, graph, found, least
+        self.bindings: list[relax.Binding] = []
+        self.rows: dict[relax.Expr, tuple[relax.Var, relax.Var]] = {}
+
+    @abstractmethod
+    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
+        """The arrays that stand for a weight whose numbers along `axis` share what can be shared; None if there are
+        none."""
+
+    @abstractmethod
+    def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
+        """`left` times a weight, which has that shape. May add to `bindings`."""
+
+    @abstractmethod
+    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        """An element of a table in float32."""
+
+    def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        self.bindings, self.rows = [], {}
+        changed = False
+        for binding in block.bindings:
+            value = self.graph.values.get(binding.var)
+            new = self.as_product(value)
+            if new is None:
+                new = self.as_look_up(value)
+            self.bindings.append(binding if new is None else relax.VarBinding(binding.var, new))
+            changed = changed or new is not None
+        return type(block)(self.bindings) if changed else block
+
+    def as_product(self, value: relax.Expr | None) -> relax.Call | None:
+        """The product in `value` with its weight in fewer bytes."""
+        if value is None or operator_of(value) != "relax.matmul":
+            return None
+        left, weight = value.args
+        if left.ty.dtype != "float32" or len(left.ty.shape) < 2:
+            return None
+        stored = self.stored(weight, axis=-2)
+        if stored is None:
+            return None
+        self.found.products += 1
+        return self.product(left, stored, value.ty.shape)
+
+    def as_look_up(self, value: relax.Expr | None) -> relax.Call | None:
+        """The copy of rows of a table in `value`, from a table in fewer bytes."""
+        if value is None or operator_of(value) != "relax.call_tir":
+            return None
+        function, operands = self.mod[value.args[0]], arguments_of(value)
+        nest = read(function)
+        if len(operands) != 2 or not self.is_large(operands[0]) or len(operands[0].ty.shape) != 2:
+            return None
+        if not isinstance(nest, Nest) or len(nest.stages) != 1 or not isinstance(nest.stages[0], Stage):
+            return None
+        stage = nest.stages[0]
+        if not stage.pointwise or stage.store is None or not isinstance(stage.store.value, ir.TensorLoad):
+            return None
+        load = stage.store.value
+        axes = [axis.var for axis in stage.axes]
+        if not load.source.same_as(function.params[0]):
+            return None
+        place, column = load.indices
+        stored = self.stored(operands[0], axis=-1)
+        if not column.same_as(axes[-1]) or axes[-1] in collect(place, ir.Var) or stored is None:
+            return None
+
+        def rows(*tensors: te.Tensor) -> te.Tensor:
+            *table, places = tensors
+
+            def element(*at: ir.Expr) -> ir.Expr:
+                row = replace_loads(place, lambda inner: places(*inner.indices))
+                return self.element(table, substitute(row, dict(zip(axes, at, strict=True))), at[-1])
+
+            return compute(list(value.ty.shape), element, name="rows")
+
+        self.found.tables += 1
+        return call_te(self.builder, rows, *stored, operands[1], name="rows")
+
+    def is_large(self, weight: relax.Expr) -> bool:
+        """Whether `weight` is a constant matrix, or several, with enough elements."""
+        if not isinstance(weight, ir.GenericConst) or weight.ty.dtype != "float32" or len(weight.ty.shape) < 2:
+            return False
+        return math.prod(static(extent) or 0 for extent in weight.ty.shape) >= self.least
+
+    def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
+        """The constants that stand for `weight`; None if it stays."""
+        if not self.is_large(weight):
+            return None
+        array = array_of(weight)
+        key = (array.ctypes.data, array.shape, axis)
+        if key not in self.found.weights:
+            found = self.form(array, axis)
+            forget(array)
+            self.found.weights[key] = None if found is None else tuple(map(constant, found))
+            if found is not None:
+                self.found.before += array.nbytes
+                self.found.after += sum(part.nbytes for part in found)
+        return self.found.weights[key]
+
+
+class _Halves(_Function):
+    """Weights in float16."""
+
+    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
+        del axis
+        with np.errstate(over="ignore"):
+            halves = weight.astype(np.float16)
+        return (halves,) if np.isfinite(halves).all() else None
+
+    def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
+        del shape
+        return relax.op.matmul(left, weight[0], out_dtype="float32")
+
+    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        return table[0](row, column).astype("float32")
+
+
+class _Integers(_Function):
+    """Weights in int8, with a step for each column of a weight or row of a table."""
+
+    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
+        step = np.abs(weight).max(axis=axis, keepdims=True) / np.float32(GREATEST)
+        if not np.isfinite(step).all():
+            return None
+        return np.rint(weight / np.where(step > 0, step, np.float32(1))).astype(np.int8), step
+
+    def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
+        whole, column = weight
+        if left not in self.rows:
+            step = self.bound("step", call_te(self.builder, _steps, left, name="row_steps"))
+            self.rows[left] = self.bound("whole", call_te(self.builder, _whole, left, step, name="quantize")), step
+        data, step = self.rows[left]
+        total = self.bound("total", integer_calls.matmul(data, whole, relax.TensorType(list(shape), "int32")))
+        return call_te(self.builder, _scaled, total, step, column, name="scaled")
+
+    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        whole, step = table
+        return whole(row, column).astype("float32") * step(row, const(0))
+
+    def bound(self, name: str, value: relax.Call) -> relax.Var:
+        """A new variable for `value`."""
+        value = self.builder.normalize(value)
+        var = relax.DataflowVar(name, value.ty)
+        self.bindings.append(relax.VarBinding(var, value))
+        return var
+
+
+def _steps(x: te.Tensor) -> te.Tensor:
+    """The step of each row of `x`. The bits of magnitudes are ordered as they are, with NaN as the greatest."""
+    greatest = te.comm_reducer(MAXIMUM.combine, lambda dtype: tirx.const(0, dtype), name="greatest")
+    column = reduce_axis(x.shape[-1], name="k")
+    shape = [*x.shape[:-1], 1]
+
+    def bits(*at: ir.Expr) -> ir.Expr:
+        return greatest(tirx.reinterpret("int32", tirx.abs(x(*at[:-1], column))), axis=column)
+
+    total = compute(shape, bits, name="greatest")
+    return compute(
+        shape, lambda *at: tirx.reinterpret("float32", total(*at)) / tirx.const(GREATEST, "float32"), "steps"
+    )
+
+
+def _whole(x: te.Tensor, step: te.Tensor) -> te.Tensor:
+    """`x` in steps of its rows. A row of zeros, or with an infinity or NaN, becomes zeros."""
+
+    def element(*at: ir.Expr) -> ir.Expr:
+        size = step(*at[:-1], const(0))
+        usable = tirx.all(size > 0, size < tirx.const(float("inf"), "float32"))
+        quotient = x(*at) / tirx.Select(usable, size, tirx.const(1, "float32"))
+        return quantized(tirx.Select(usable, quotient, tirx.const(0, "float32")), None, "int8")
+
+    return compute(list(x.shape), element, name="quantize")
+
+
+def _scaled(total: te.Tensor, step: te.Tensor, column: te.Tensor) -> te.Tensor:
+    """`total` (..., M, N) times the step of the row and that of the column."""
+
+    def element(*at: ir.Expr) -> ir.Expr:
+        by_row = step(*at[len(at) - len(step.shape) : -1], const(0))
+        by_column = column(*at[len(at) - len(column.shape) : -2], const(0), at[-1])
+        return total(*at).astype("float32") * by_row * by_column
+
+    return compute(list(total.shape), element, name="scaled")
