@@ -1,4 +1,4 @@
-"""Models of texts from Hugging Face folders: batches of mixed lengths, and what a model is for.
+"""Models from Hugging Face folders: batches of texts of mixed lengths, and what a model is for.
 
 The importer gives a model that takes padded batches. Here it becomes ragged, if that is proved to be right, and gets
 its task: the tables of the tokenizer, and names of classes.
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from deploykit.artifact.manifest import Scores, TaskKind
+from deploykit.artifact.tasks import Scores, TextEntry, TextKind
 from deploykit.compiler.dims import checked_bounds
-from deploykit.compiler.model import DimBounds, ImportedModel, Task
+from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.folder_tasks import with_task
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
@@ -23,7 +24,7 @@ from deploykit.text import facts_of, pack
 
 TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
 
-KINDS: Mapping[str, TaskKind] = {
+KINDS: Mapping[str, TextKind] = {
     "ForSequenceClassification": "classify",
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "answer",
@@ -43,11 +44,11 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
     if MASK not in names or not names <= {IDS, MASK, TYPES}:
         if tokens is not None:
             raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
-        return found.model
+        return with_task(found.model, found.folder)
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
-    model = replace(found.model, task=task_of(found))
+    model = padded_model(found)
     try:
         return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
     except UnsupportedModelError as error:
@@ -56,18 +57,18 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
         return replace(model, notes=(*model.notes, f"texts are padded to one length: {error}"))
 
 
-def task_of(found: Imported) -> Task | None:
-    """What a model is for; None for one that gives hidden states, or without a tokenizer. Raises `UsageError` if the
-    tokenizer does not belong to the model."""
+def padded_model(found: Imported) -> ImportedModel:
+    """The model of texts with its task; it has none if it gives hidden states, or without a tokenizer. Raises
+    `UsageError` if the tokenizer does not belong to the model."""
     model, folder, family = found.model, found.folder, found.family
     if family is None:
-        return None
+        return model
     name = str((folder.config.get("architectures") or [""])[0])
     kind = KINDS.get(name.removeprefix(family.prefix))
     if (folder.path / MODULES).exists():
         kind = "embed"
     if kind is None or not (folder.path / TOKENIZER).exists():
-        return None
+        return model
     tables = pack(inside(folder.path, TOKENIZER).parent)
     facts, words = facts_of(tables), int(folder.config.vocab_size)
     if facts.ids > words:
@@ -82,16 +83,17 @@ def task_of(found: Imported) -> Task | None:
         names = folder.config.get("id2label") or {}
         count = int(model.outputs[0].shape[-1])
         labels = tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
-    return Task(
-        kind,
-        IDS,
-        TYPES if family.types(folder.config) else None,
-        tuple(port.name for port in model.outputs),
-        labels,
-        _scores(folder, len(labels)) if kind == "classify" else "softmax",
-        min((int(limit) for limit in limits if limit), default=None),
-        {TABLES: tables},
+    task = TextEntry(
+        kind=kind,
+        ids=IDS,
+        types=TYPES if family.types(folder.config) else None,
+        outputs=tuple(port.name for port in model.outputs),
+        labels=labels,
+        scores=_scores(folder, len(labels)) if kind == "classify" else "softmax",
+        most_tokens=min((int(limit) for limit in limits if limit), default=None),
+        files=(TABLES,),
     )
+    return replace(model, task=task, task_files={TABLES: tables})
 
 
 def _scores(folder: Folder, classes: int) -> Scores:

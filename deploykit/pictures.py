@@ -86,13 +86,16 @@ class Picture:
             pixels = resized(pixels, size, self.filter)
         if self.crop is not None:
             pixels = centre(pixels, self.crop)
-        values = pixels.astype(np.float32)
-        if self.scale is not None:
-            values = (pixels.astype(np.float64) * self.scale).astype(np.float32)
+        return np.stack([values[pixels[:, :, channel]] for channel, values in enumerate(self.values())])
+
+    def values(self) -> np.ndarray:
+        """What each of the 256 points becomes in each channel: float32 (3, 256)."""
+        values = np.repeat(np.arange(256, dtype=np.float64)[None], 3, axis=0)
+        values = (values if self.scale is None else values * self.scale).astype(np.float32)
         if self.mean is not None and self.deviation is not None:
             mean, deviation = np.array(self.mean, np.float32), np.array(self.deviation, np.float32)
-            values = (values - mean) / deviation
-        return np.ascontiguousarray(values.transpose(2, 0, 1))
+            values = (values - mean[:, None]) / deviation[:, None]
+        return np.asarray(values)
 
 
 def rgb(picture: object) -> Pixels:

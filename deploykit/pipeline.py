@@ -369,8 +369,7 @@ def package(
     """Write the files of an artifact and its manifest into `folder`, and check the artifact if `options` ask for it."""
     with observer.stage("package"):
         names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
-        task = programs[0].task
-        for name, data in ({} if task is None else task.files).items():
+        for name, data in programs[0].task_files.items():
             (folder / name).write_bytes(data)
             names.append(name)
         files = describe_files(folder, names)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from deploykit.answering import Answering
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.device_array import DeviceArray
 from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
@@ -30,7 +30,6 @@ from deploykit.sizes import whole
 from deploykit.structure import put_together, taken_apart
 from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
-from deploykit.texts import Span, Texts
 
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan
@@ -187,7 +186,7 @@ class Function:
                 raise ShapeError(f"input '{name}' is missing; the model has {listed}")
 
 
-class Session:
+class Session(Answering):
     """A loaded artifact. Call it with the inputs by name; it returns the outputs by name, as new arrays.
 
     If the artifact has several functions, call those in `functions` instead. States are zeros of their least sizes
@@ -213,7 +212,7 @@ class Session:
             raise UsageError("the device cannot be chosen in a sanitized session")
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
-        self._folder = folder
+        self.folder = folder
         self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
         scratch = Path(self._scratch.name)
         self._engine: Engine
@@ -248,39 +247,6 @@ class Session:
         if inputs:
             raise UsageError("a dynamic model takes its instances as one list")
         return self._dynamic().run(instances)
-
-    def embed(self, texts: str | Sequence[str]) -> np.ndarray:
-        """A vector for each text, (texts, width), or one vector (width,) for a `str`. Long texts are cut off.
-
-        This and the methods below are for models of texts, built from a Hugging Face folder; each raises `UsageError`
-        if the model is not for that."""
-        found = self.texts.embed([texts] if isinstance(texts, str) else texts)
-        return np.asarray(found[0]) if isinstance(texts, str) else found
-
-    def classify(self, texts: str | Sequence[str]) -> Any:
-        """The classes of a text, a list of `Label`, the most probable one first; for several texts, a list of lists."""
-        found = self.texts.classify([texts] if isinstance(texts, str) else texts)
-        return found[0] if isinstance(texts, str) else found
-
-    def tokens(self, texts: str | Sequence[str]) -> Any:
-        """The class of each token of a text, a list of `Span`; for several texts, a list of lists."""
-        found = self.texts.tokens([texts] if isinstance(texts, str) else texts)
-        return found[0] if isinstance(texts, str) else found
-
-    def answer(self, question: str, context: str) -> Span:
-        """The part of `context` that answers `question`. A long context is cut off."""
-        return self.texts.answer(question, context)
-
-    @cached_property
-    def texts(self) -> Texts:
-        """What the model does with texts. Raises `UsageError` if it has no tokenizer."""
-        task = self.manifest.task
-        if task is None:
-            raise UsageError(f"'{self.manifest.name}' takes tensors: it was not built from a folder with a tokenizer")
-        from deploykit.text import Tokenizer
-
-        (file,) = task.files
-        return Texts(self.manifest, task, Tokenizer((self._folder / file).read_bytes()), self.run)
 
     def submit(self, instance: Any) -> Handle:
         """Let an instance of a dynamic model run together with those that were submitted before; see

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deploykit.errors import UsageError
+from deploykit.labels import Label, labelled, softmax
 
 if TYPE_CHECKING:
-    from deploykit.artifact.manifest import Manifest, TaskEntry
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.artifact.tasks import TextEntry
     from deploykit.text import Encoding, Tokenizer
 
 Run: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -24,14 +26,6 @@ TOKENS_AT_ONCE = 1 << 14
 
 LONGEST_ANSWER = 30
 """Tokens of an answer to a question."""
-
-
-@dataclass(frozen=True)
-class Label:
-    """A class of a text. `score` is its probability, or the number itself where the model gives one number."""
-
-    name: str
-    score: float
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class Span:
 class Texts:
     """What a session does with texts. `run` runs the model."""
 
-    def __init__(self, manifest: Manifest, task: TaskEntry, tokenizer: Tokenizer, run: Run) -> None:
+    def __init__(self, manifest: Manifest, task: TextEntry, tokenizer: Tokenizer, run: Run) -> None:
         self.task, self.tokenizer, self.run = task, tokenizer, run
         ports = {port.name: port for port in manifest.inputs}
         self._ragged = ports[task.ids].instance is not None
@@ -66,7 +60,7 @@ class Texts:
         self._require("classify")
         found: list[list[Label]] = []
         for _, results in self._runs([self._encode(text) for text in texts]):
-            found += [self._labels(row) for row in results[self.task.outputs[0]]]
+            found += [labelled(row, self.task.labels, self.task.scores) for row in results[self.task.outputs[0]]]
         return found
 
     def tokens(self, texts: Sequence[str]) -> list[list[Span]]:
@@ -130,10 +124,6 @@ class Texts:
         """The results for the tokens of each text, without padding."""
         return [np.asarray(row)[: len(e.ids)] for row, e in zip(values, encodings, strict=True)]
 
-    def _labels(self, logits: np.ndarray) -> list[Label]:
-        scores = self._scores(logits)
-        return [Label(self.task.labels[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")]
-
     def _spans(self, text: str, encoding: Encoding, logits: np.ndarray) -> list[Span]:
         found = []
         for row, (start, end), special in zip(logits, encoding.offsets.tolist(), encoding.special_mask, strict=True):
@@ -142,17 +132,6 @@ class Texts:
                 best = int(scores.argmax())
                 found.append(Span(self.task.labels[best], float(scores[best]), start, end, text[start:end]))
         return found
-
-    def _scores(self, logits: np.ndarray) -> np.ndarray:
-        if self.task.scores == "softmax":
-            return softmax(logits)
-        return 1 / (1 + np.exp(-logits)) if self.task.scores == "sigmoid" else logits
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    """The softmax along the last axis."""
-    powers = np.exp(x - x.max(axis=-1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
 def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -12,17 +12,12 @@ import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-)
+from pydantic import SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
 
+from deploykit.artifact.entries import Entry
+from deploykit.artifact.tasks import TaskEntry
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.parallel import each
 from deploykit.structure import Structure
@@ -38,11 +33,7 @@ _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10
 """How many pieces of a large file are compressed for that estimate, and the bytes of each."""
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PortEntry(_Entry):
+class PortEntry(Entry):
     """An input, output or state. `instance` is the shape of one instance of a ragged tensor (see
     `deploykit.compiler.model.Port`); a text that is no name of an input is a formula."""
 
@@ -57,7 +48,7 @@ class PortEntry(_Entry):
         return {name: value for name, value in fields.items() if name != "instance" or value is not None}
 
 
-class DimEntry(_Entry):
+class DimEntry(Entry):
     """A dim with its bounds. `capacity_of` is set if the caller chooses the dim: the tensor that it makes room for."""
 
     name: str
@@ -66,7 +57,7 @@ class DimEntry(_Entry):
     capacity_of: str | None = None
 
 
-class MemoryEntry(_Entry):
+class MemoryEntry(Entry):
     """Peak memory in bytes: `formula` over dims, and `at_bounds`, its value at all upper bounds, None if a dim has
     none."""
 
@@ -75,7 +66,7 @@ class MemoryEntry(_Entry):
     weights: int
 
 
-class FileEntry(_Entry):
+class FileEntry(Entry):
     """A file of the folder by its relative path. `gzip_bytes` is its size after gzip, estimated from samples for files
     of `MEASURED_BELOW` bytes and more."""
 
@@ -92,14 +83,14 @@ class FileEntry(_Entry):
         return name
 
 
-class SourceEntry(_Entry):
+class SourceEntry(Entry):
     """The model file that an artifact was built from: its name without folder, and its checksum."""
 
     file: str
     sha256: str
 
 
-class StatesEntry(_Entry):
+class StatesEntry(Entry):
     """The states: tensors that keep their contents between runs. Their shapes are over `dims`, which the caller
     chooses; `formula` gives their total bytes."""
 
@@ -108,7 +99,7 @@ class StatesEntry(_Entry):
     formula: str
 
 
-class FunctionEntry(_Entry):
+class FunctionEntry(Entry):
     """One of several functions, with the fields that `Manifest` has for a single one. Its public C symbols start with
     `prefix`; `states` says whether it uses the states of the artifact."""
 
@@ -123,7 +114,7 @@ class FunctionEntry(_Entry):
     states: bool = False
 
 
-class PaddedEntry(_Entry):
+class PaddedEntry(Entry):
     """The model that an artifact was converted from, where it pads: what its inputs are for one ragged dim.
 
     There, ragged inputs have the shape [`batch`, `dim`, ...], and the inputs `masks` are 1 at the elements of an
@@ -140,35 +131,14 @@ class PaddedEntry(_Entry):
     squares: str = "squares"
 
 
-TaskKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
-"""What a model of texts gives: a vector, classes of a text or of its tokens, or a span of a context."""
-
-Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
-"""How the score of a class follows from an output."""
-
-
-class TaskEntry(_Entry):
-    """What a model of texts computes in the user's terms (see `deploykit.compiler.model.Task`). `files` are the names
-    of the files for that."""
-
-    kind: TaskKind
-    ids: str
-    types: str | None
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    scores: Scores = "softmax"
-    most_tokens: int | None = None
-    files: tuple[str, ...] = ()
-
-
-class VariantEntry(_Entry):
+class VariantEntry(Entry):
     """A dataclass of a dynamic model: its fields with their types, in order."""
 
     name: str
     fields: dict[str, str]
 
 
-class CellEntry(_Entry):
+class CellEntry(Entry):
     """A cell of a dynamic model: the types of the tensors that it takes for a node and gives, and how many integers it
     takes. A node takes `words` of the memory of the control flow, and its results `elements` of the pool of tensors.
 
@@ -194,7 +164,7 @@ class CellEntry(_Entry):
     depth: int | None
 
 
-class ControlEntry(_Entry):
+class ControlEntry(Entry):
     """A function of the control flow of a dynamic model: the functions that it calls, those of them that it calls
     several times at once, the cells that it records, and whether it waits for the value of a tensor."""
 
@@ -205,7 +175,7 @@ class ControlEntry(_Entry):
     waits: bool
 
 
-class DynamicEntry(_Entry):
+class DynamicEntry(Entry):
     """How a dynamic model is called: the parameters of its `main` with their types, and the type that it returns, as in
     Python (`deploykit.dynamic.signatures`). `functions` are its control flow, the first one runs an instance; `cells`
     are what they launch; `policy` is the order in which they do."""
@@ -218,7 +188,7 @@ class DynamicEntry(_Entry):
     policy: str
 
 
-class Manifest(_Entry):
+class Manifest(Entry):
     """The contents of `manifest.json`.
 
     Every public C symbol starts with `prefix`. `cpu` is the CPU that native kernels were compiled for; if there are
@@ -227,8 +197,8 @@ class Manifest(_Entry):
     their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
     manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
-    has as a padded one. `dynamic` says how a dynamic model is called, `task` what a model of texts is
-    for. `times` gives the seconds of each stage of the build."""
+    has as a padded one. `dynamic` says how a dynamic model is called, `task` what the model is
+    for in the user's terms. `times` gives the seconds of each stage of the build."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str

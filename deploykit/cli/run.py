@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +60,27 @@ def run(
             "--question", metavar="TEXT", help="For a model that answers questions about a text.", show_default=False
         ),
     ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--image", metavar="FILE", help="For a model of pictures: a picture. May be repeated.", show_default=False
+        ),
+    ] = None,
+    sound: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--sound", metavar="FILE", help="For a model of sound: a wave file. May be repeated.", show_default=False
+        ),
+    ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--least",
+            metavar="SCORE",
+            help="For a model that detects objects: objects with a score above this.",
+            show_default="0.5",
+        ),
+    ] = None,
     at: OneSize = None,
     lengths: Lengths = None,
     instances: Annotated[
@@ -105,16 +126,26 @@ def run(
     A dynamic model takes instances: deploykit run dist --instances trees.json
 
     A model of texts, from a Hugging Face folder: deploykit run dist --text "A cat sits on the mat."
+
+    A model of pictures: deploykit run dist --image cat.jpg
+
+    A model of sound: deploykit run dist --sound speech.wav
     """
     from deploykit.checks.samples import sample_inputs
     from deploykit.cli.instances import run_instances
+    from deploykit.cli.pictures import run_pictures
+    from deploykit.cli.sounds import run_sounds
     from deploykit.cli.texts import run_texts
     from deploykit.session import open as open_artifact
     from deploykit.structure import flattened
 
-    for name, given in (("policy", policy), ("trace", trace)):
-        if given is not None and instances is None:
-            raise UsageError(f"--{name} goes with --instances")
+    for name, given, other, present in (
+        ("policy", policy, "instances", instances),
+        ("trace", trace, "instances", instances),
+        ("least", least, "image", image),
+    ):
+        if given is not None and not present:
+            raise UsageError(f"--{name} goes with --{other}")
     sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
         if instances is not None:
@@ -123,12 +154,33 @@ def run(
         if text or question is not None:
             run_texts(session, text or (), question, output, json_output=json_output)
             return
+        if image:
+            run_pictures(session, image, least, output, json_output=json_output)
+            return
+        if sound:
+            run_sounds(session, sound, output, json_output=json_output)
+            return
         if session.manifest.dynamic is not None:
             raise UsageError(f"'{session.manifest.name}' is a dynamic model: give it --instances FILE.json")
         sources = read_sources(session.manifest, inputs or (), lengths or ())
         arrays, dims = sample_inputs(session.manifest, sources, sizes)
         outputs = session.run(arrays)
-    results_by_name = dict(part for s in session.manifest.given for part in flattened(s, outputs[s.name]))
+    _print(
+        dict(part for s in session.manifest.given for part in flattened(s, outputs[s.name])),
+        dims,
+        output,
+        json_output=json_output,
+    )
+
+
+def _print(
+    results_by_name: Mapping[str, np.ndarray | Ragged | None],
+    dims: Mapping[str, int],
+    output: Path | None,
+    *,
+    json_output: bool,
+) -> None:
+    """Describe the outputs, and write them to `output`."""
     if output is not None:
         save(output, results_by_name)
     summaries = [_summary(name, array) for name, array in results_by_name.items()]

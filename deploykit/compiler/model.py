@@ -11,7 +11,7 @@ from deploykit.errors import UsageError
 if TYPE_CHECKING:
     from tvm import ir, tirx
 
-    from deploykit.artifact.manifest import Scores, TaskKind
+    from deploykit.artifact.tasks import TaskEntry
     from deploykit.compiler.decisions import Declined
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.mapped import MappedFile
@@ -121,24 +121,6 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a model computes in the user's terms. `ids` and `types` are its inputs of tokens and of their types;
-    `outputs` are those that hold the answer, and `labels` the names of classes; `scores` says how a class gets its
-    score from the output. A text has at most `most_tokens` tokens, and a longer one is cut off; None if there is no
-    limit. `files` are what an artifact needs for that, such as the tables of a tokenizer, by their names in the
-    artifact."""
-
-    kind: TaskKind
-    ids: str
-    types: str | None
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    scores: Scores = "softmax"
-    most_tokens: int | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
 class ImportedModel:
     """A model as Relax functions with named inputs, outputs and symbolic dims.
 
@@ -148,7 +130,8 @@ class ImportedModel:
     functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
     functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
     model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
-    why they are computed together. `task` says what a model with one function is for, if that is known.
+    why they are computed together. `task` says what a model with one function is for, if that is known, and
+    `task_files` are the files that it names.
     """
 
     name: str
@@ -161,7 +144,8 @@ class ImportedModel:
     state_dims: tuple[Dim, ...] = ()
     padded: tuple[Padded, ...] = ()
     instances: Instances | Declined | None = None
-    task: Task | None = None
+    task: TaskEntry | None = None
+    task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property

@@ -13,7 +13,7 @@ from deploykit.targets.templates import render_shared
 from deploykit.text import facts_of
 
 if TYPE_CHECKING:
-    from deploykit.compiler.model import Task
+    from deploykit.artifact.tasks import TextEntry
     from deploykit.compiler.program.ir import Program
 
 HEADER, SOURCE = "model_texts.h", "model_texts.c"
@@ -41,9 +41,9 @@ _SYMBOL_BYTES = (0, 32, 16)
 """Beside those of a token, by the kind of model."""
 
 
-def task_of(program: Program) -> Task | None:
+def task_of(program: Program) -> TextEntry | None:
     """What a model of texts does; None for other models."""
-    return program.task if program.task is not None and program.task.kind in _GIVES else None
+    return program.task if program.task is not None and program.task.takes == "texts" else None
 
 
 def emit_texts(program: Program, version: str) -> dict[str, str]:
@@ -81,7 +81,7 @@ def texts_view(program: Program, version: str) -> dict[str, Any] | None:
     ragged = ids.instance is not None
     other = next(name for name in names if name not in (task.ids, task.types))
     per_token = task.kind in ("tokens", "answer")
-    (tables,) = task.files.values()
+    (tables,) = program.task_files.values()
     arena = arena_bytes_at_bounds(function)
     bounds = None if arena is None else _bounds(program, task, arena, ragged=ragged)
     return {
@@ -120,7 +120,7 @@ def _scratch(tables: bytes) -> dict[str, int]:
     return own | {"runes": facts.runes_per_byte, "symbols": facts.symbols_per_byte}
 
 
-def _bounds(program: Program, task: Task, arena: int, *, ragged: bool) -> dict[str, int]:
+def _bounds(program: Program, task: TextEntry, arena: int, *, ragged: bool) -> dict[str, int]:
     from deploykit.compiler.codegen.host.header import at_upper_bounds
 
     (function,) = program.public
@@ -132,7 +132,7 @@ def _bounds(program: Program, task: Task, arena: int, *, ragged: bool) -> dict[s
     return {"texts": texts, "tokens": ids[-1], "limit": limit, "arena": arena}
 
 
-def _example(task: Task, bounds: Mapping[str, int] | None, *, ragged: bool) -> dict[str, int]:
+def _example(task: TextEntry, bounds: Mapping[str, int] | None, *, ragged: bool) -> dict[str, int]:
     """A room for texts of usual lengths, several at once if `ragged`."""
     if bounds is not None:
         return {"bytes": 1000, "texts": bounds["texts"], "tokens": bounds["tokens"]}

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "pictures", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "mapped", "runtime"),
+    ("pictures", "sounds", "labels", "boxes", "segments"),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
     ("ragged_ports",),
@@ -32,9 +33,11 @@ LAYERS = (
     ("compiler.variant", "compiler.observer"),
     ("engines",),
     ("text",),
-    ("targets",),
+    ("targets", "folder_tasks"),
     ("pipeline", "instances", "folders"),
-    ("submissions", "device_array", "texts"),
+    ("submissions", "device_array", "texts", "picture_sources"),
+    ("vision", "hearing"),
+    ("answering",),
     ("session",),
     ("checks",),
     ("quantization",),

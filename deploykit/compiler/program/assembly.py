@@ -60,6 +60,7 @@ def assembled(
         gpu=gpu,
         padded=model.padded,
         task=model.task,
+        task_files=model.task_files,
     )
 
 

@@ -22,13 +22,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from deploykit.compiler.lowering.kernel import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from tvm import ir, tirx
 
+    from deploykit.artifact.tasks import TaskEntry
     from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.compiler.model import Dim, Padded, Port, Task
+    from deploykit.compiler.model import Dim, Padded, Port
     from deploykit.structure import Structure
 
 ALIGNMENT = 64
@@ -349,8 +352,10 @@ class Program:
     """What follows the name of the model in public C symbols, where a library holds the program beside others."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
-    task: Task | None = None
+    task: TaskEntry | None = None
     """What the model computes in the user's terms; see `ImportedModel`."""
+    task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The files that `task` names."""
 
     @property
     def level(self) -> str:

@@ -2,6 +2,7 @@
 
 import { DataError, IntegrityError, MemoryError, ShapeError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
+import { labelled, scoresOf } from './labels.mjs';
 import { MANIFEST } from './opening.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
@@ -22,7 +23,7 @@ import { MANIFEST } from './opening.mjs';
  */
 
 /** @typedef {{ ids: Int32Array, types: Int32Array, chars: Int32Array, texts: Int8Array, special: Uint8Array }} Tokens */
-/** @typedef {{ label: string, score: number }} Label */
+/** @typedef {import('./labels.mjs').Label} Label */
 /** @typedef {Label & { start: number, end: number, text: string }} Span */
 
 /**
@@ -209,11 +210,7 @@ function methodsOf(model, tokenizer, task) {
     classify: async (/** @type {string | readonly string[]} */ given) =>
       single(
         given,
-        await each(given, (results, index) => {
-          const scores = scoresOf(rowOf(results[outputs[0]], index), task.scores);
-          const named = labels.map((label, number) => ({ label, score: scores[number] }));
-          return named.sort((a, b) => b.score - a.score);
-        }),
+        await each(given, (results, index) => labelled(rowOf(results[outputs[0]], index), labels, task.scores)),
       ),
     tokens: async (/** @type {string | readonly string[]} */ given) =>
       single(
@@ -366,24 +363,6 @@ function tokenRows(output, index, count) {
   const { data, shape } = output.instance ? output.instance(index) : rowsOf(output, index);
   const width = shape[1] ?? 1;
   return Array.from({ length: count }, (_, row) => data.slice(row * width, (row + 1) * width));
-}
-
-/**
- * Scores of classes.
- * @param {Float32Array} logits
- * @param {Task['scores']} way
- */
-function scoresOf(logits, way) {
-  if (way === 'as_is') {
-    return logits;
-  }
-  if (way === 'sigmoid') {
-    return logits.map((x) => 1 / (1 + Math.exp(-x)));
-  }
-  const most = Math.max(...logits);
-  const powers = logits.map((x) => Math.exp(x - most));
-  const total = powers.reduce((sum, power) => sum + power, 0);
-  return powers.map((power) => power / total);
 }
 
 /** The next multiple of 16. */

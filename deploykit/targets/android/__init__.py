@@ -174,8 +174,7 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
-                task = task_of(program)
-                assets |= {} if task is None else task.files
+                assets |= program.task_files
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:

@@ -91,7 +91,7 @@ class EmbeddedTarget:
         write_weights_c(program, folder)
         names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
         if task is not None:
-            (tables,) = task.files.values()
+            (tables,) = program.task_files.values()
             write_bytes_c(tables, view["prefix"], TOKENIZER, folder)
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))

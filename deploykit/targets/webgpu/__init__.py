@@ -135,16 +135,17 @@ class WebTarget:
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
         view["task"] = task = program.task
-        if task is not None:
+        takes = None if task is None else task.takes
+        if takes == "texts":
             link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
-        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, texts=task is not None)
+        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
-        view |= {"ragged": ragged, "load": load if task is None else f"texts({load})"}
+        view |= {"ragged": ragged, "load": load if takes is None else f"{takes}({load})"}
         templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed

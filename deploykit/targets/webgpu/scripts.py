@@ -25,9 +25,14 @@ _JOINED = {
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),
+    "pictures": ("pixels", "boxes", "segments", "pictures"),
+    "sound": ("resampling", "sound"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""
+
+TAKES = ("texts", "pictures", "sound")
+"""What a model may take in the user's terms. Each is the name of a module."""
 
 _HOME = {part: name for name, parts in reversed(_JOINED.items()) for part in parts}
 _IMPORT = re.compile(r"^import \{ ([^}]*) \} from '\./([\w-]+)\.mjs';\n", re.MULTILINE)
@@ -42,11 +47,13 @@ def limits() -> str:
 
 
 def scripts(
-    *, functions: bool = False, ragged: bool = False, instances: bool = False, texts: bool = False
+    *, functions: bool = False, ragged: bool = False, instances: bool = False, takes: str | None = None
 ) -> dict[str, str]:
     """The texts of the modules that ship, by file name. `functions`: the model has several functions or states.
-    `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic. `texts`: it takes texts."""
-    optional = {"functions": functions, "ragged": ragged, "instances": instances, "texts": texts}
+    `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic. `takes`: what it takes in the
+    user's terms, one of `TAKES`."""
+    optional = {"functions": functions, "ragged": ragged, "instances": instances}
+    optional |= {name: takes == name for name in TAKES} | {"labels": takes is not None}
     sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
     modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}
     shipped = {name: parts for name, parts in modules.items() if optional.get(name, True)}

@@ -11,21 +11,28 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from PIL import Image
+from PIL import Image, ImageOps
 from safetensors import safe_open
+from transformers import pipeline
+from transformers.image_transforms import convert_to_rgb
 
+from tests.frontends.huggingface import sound_cases
+from tests.frontends.huggingface.answer_cases import ANSWER_CASES, LEAST_SCORE, MAP_SIZES, maps, objects, write_pictures
 from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
 from tests.frontends.huggingface.picture_cases import PICTURE_CASES, pixels
 from tests.frontends.huggingface.picture_cases import SIZES as PICTURE_SIZES
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
+from tests.frontends.huggingface.sound_cases import LENGTHS, TOKENIZERS, numbers, sound
 
-PICTURES = "pictures"
-"""The name of the goldens of image processors, among those of models."""
+PICTURES, ANSWERS, SOUNDS = "pictures", "answers", "sounds"
+"""The names of the goldens of image processors and of pipelines, among those of models."""
 
 
 def make(name: str, case: Case | ArrayCase) -> None:
@@ -91,9 +98,70 @@ def make_pictures() -> None:
     np.savez_compressed(GOLDENS / "pictures.npz", **results)
 
 
+def make_answers() -> None:
+    """What transformers' pipelines say of pictures."""
+    results: dict[str, Any] = {}
+    for name, case in ANSWER_CASES.items():
+        facts = json.loads((GOLDENS / f"{case.golden}.json").read_text())
+        processor = getattr(transformers, f"{case.processor}Pil")(**case.entries)
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            write_folder(folder, facts["config"] | dict(case.settings), facts["shapes"])
+            model = getattr(transformers, facts["config"]["architectures"][0]).from_pretrained(folder).eval()
+            answers = [answer(name.partition("-")[0], model, processor, path) for path in write_pictures(folder)]
+        results[name] = {"preprocessor": json.loads(processor.to_json_string()), "answers": answers}
+    logits, places = map(torch.from_numpy, objects())
+    results["objects"] = boxes(SimpleNamespace(logits=logits, pred_boxes=places), (30, 40))
+    results["maps"] = [segments(torch.from_numpy(maps()), *size) for size in MAP_SIZES]
+    (GOLDENS / "answers.json").write_text(json.dumps(results, sort_keys=True) + "\n")
+
+
+def answer(kind: str, model: Any, processor: Any, path: Path) -> Any:
+    picture = convert_to_rgb(ImageOps.exif_transpose(Image.open(path)))
+    if kind == "classify":
+        return pipeline("image-classification", model, image_processor=processor)(picture)
+    if kind == "embed":
+        return pipeline("image-feature-extraction", model, image_processor=processor, pool=True)(picture)[0]
+    with torch.no_grad():
+        results = model(**processor(picture, return_tensors="pt"))
+    return segments(results.logits, *picture.size[::-1]) if kind == "segment" else boxes(results, picture.size[::-1])
+
+
+def boxes(results: Any, size: tuple[int, int]) -> dict[str, Any]:
+    (found,) = transformers.DetrImageProcessorPil().post_process_object_detection(results, LEAST_SCORE, [size])
+    return {key: value.tolist() for key, value in found.items()}
+
+
+def segments(logits: torch.Tensor, *size: int) -> Any:
+    results = SimpleNamespace(logits=logits)
+    return transformers.SegformerImageProcessorPil().post_process_semantic_segmentation(results, [size])[0].tolist()
+
+
+def make_sounds() -> None:
+    """What transformers' pipelines hear, and what its tokenizers make of letters."""
+    results: dict[str, Any] = {}
+    facts = json.loads((GOLDENS / "wav2vec2-letters.json").read_text())
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        sound_cases.write_folder(folder, facts["config"], facts["shapes"])
+        model = transformers.Wav2Vec2ForCTC.from_pretrained(folder).eval()
+        for name, settings in TOKENIZERS.items():
+            tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"), **settings)
+            results[name] = [tokenizer.decode(each) for each in numbers()]
+        tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"))
+        extractor = transformers.Wav2Vec2FeatureExtractor()
+        hear = pipeline("automatic-speech-recognition", model, tokenizer=tokenizer, feature_extractor=extractor)
+        results["heard"] = [hear(sound(length))["text"] for length in LENGTHS]
+    (GOLDENS / "sounds.json").write_text(json.dumps(results, sort_keys=True) + "\n")
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES):
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES, ANSWERS, SOUNDS):
         if name == PICTURES:
             make_pictures()
+        elif name == ANSWERS:
+            make_answers()
+        elif name == SOUNDS:
+            make_sounds()
         else:
             make(name, {**CASES, **ARRAY_CASES}[name])

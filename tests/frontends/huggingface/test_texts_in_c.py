@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ class Built:
         self.dist, self._place = place / "dist", place
         folder = folder_of(place / "model", case, **settings)
         found = import_folder(folder, {})
-        model = replace(found.model, task=folders.task_of(found)) if padded else folder
+        model = folders.padded_model(found) if padded else folder
         deploykit.build(model, output=self.dist)
         self.program = self.with_spans(4096)
 

@@ -18,7 +18,6 @@ from deploykit.artifact.manifest import (
     PaddedEntry,
     PortEntry,
     StatesEntry,
-    TaskEntry,
     VariantEntry,
 )
 from deploykit.compiler.batching.flow import stages, summaries
@@ -52,7 +51,7 @@ def describe(program: Program) -> dict[str, Any]:
     if program.padded:
         fields["padded"] = tuple(PaddedEntry(**asdict(padded)) for padded in program.padded)
     if program.task is not None:
-        fields["task"] = TaskEntry(**{**vars(program.task), "files": tuple(program.task.files)})
+        fields["task"] = program.task
     if program.dynamic is not None:
         fields["dynamic"] = describe_dynamic(program.dynamic)
     if len(program.public) == 1:

@@ -1,0 +1,116 @@
+"""What a session says in the user's terms: the methods for models of texts, pictures and sound from Hugging Face
+folders.
+
+Each takes one thing or a list of them; one thing alone gives one result instead of a list. Each raises `UsageError` if
+the model is not for that. A picture is an array of 8-bit integers (height, width, 3), a picture of Pillow, or the path
+of a file. A sound is an array of samples (samples,) or (channels, samples), or the path of a wave file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.errors import UsageError
+from deploykit.hearing import Sounds
+from deploykit.texts import Span, Texts
+from deploykit.vision import Pictures
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+
+
+class Answering(ABC):
+    """The methods, for a class that runs the model."""
+
+    manifest: Manifest
+    folder: Path
+
+    @abstractmethod
+    def run(self, inputs: Mapping[str, Any], /) -> dict[str, Any]: ...
+
+    def embed(self, given: Any) -> np.ndarray:
+        """A vector (width,) for a text or a picture, or (number, width) for several. Long texts are cut off."""
+        return np.asarray(self._answered(given, self._texts_or_pictures.embed))
+
+    def classify(self, given: Any, rate: int | None = None) -> Any:
+        """The classes of a text, a picture or a sound, a list of `Label`, the most probable one first; for several, a
+        list of lists. A sound that is no file needs its `rate`, in samples per second."""
+        if self.manifest.task is not None and self.manifest.task.takes == "sound":
+            return self._answered(given, lambda several: self.sounds.classify(several, rate))
+        if rate is not None:
+            raise UsageError("a rate goes with sound")
+        return self._answered(given, self._texts_or_pictures.classify)
+
+    def transcribe(self, sounds: Any, rate: int | None = None) -> Any:
+        """What is said in a sound, as text; for several, a list of texts. A sound that is no file needs its `rate`, in
+        samples per second."""
+        return self._answered(sounds, lambda several: self.sounds.transcribe(several, rate))
+
+    def detect(self, pictures: Any, least: float = 0.5, overlap: float | None = None) -> Any:
+        """The objects in a picture with a score above `least`, a list of `Detection`, the most probable one first; for
+        several pictures, a list of lists. With `overlap`, an object is dropped if its box overlaps that of a more
+        probable one of its class by more than this part (non-maximum suppression)."""
+        return self._answered(pictures, lambda several: self.pictures.detect(several, least, overlap))
+
+    def segment(self, pictures: Any) -> Any:
+        """The class of each point of a picture, as `Segments`; for several pictures, a list of them."""
+        return self._answered(pictures, self.pictures.segment)
+
+    def tokens(self, texts: str | Sequence[str]) -> Any:
+        """The class of each token of a text, a list of `Span`; for several texts, a list of lists."""
+        return self._answered(texts, self.texts.tokens)
+
+    def answer(self, question: str, context: str) -> Span:
+        """The part of `context` that answers `question`. A long context is cut off."""
+        return self.texts.answer(question, context)
+
+    @property
+    def _texts_or_pictures(self) -> Texts | Pictures:
+        task = self.manifest.task
+        return self.texts if task is None or task.takes == "texts" else self.pictures
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What the model does with texts. Raises `UsageError` if it has no tokenizer."""
+        task = self.manifest.task
+        if task is None or task.takes != "texts":
+            raise self._no("texts", "with a tokenizer")
+        from deploykit.text import Tokenizer
+
+        (file,) = task.files
+        return Texts(self.manifest, task, Tokenizer((self.folder / file).read_bytes()), self.run)
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        """What the model does with pictures. Raises `UsageError` if it does not say how pictures are prepared."""
+        task = self.manifest.task
+        if task is None or task.takes != "pictures":
+            raise self._no("pictures", "with preprocessor_config.json")
+        return Pictures(self.manifest.outputs, task, self.run)
+
+    @cached_property
+    def sounds(self) -> Sounds:
+        """What the model does with sound. Raises `UsageError` if it does not say how sound is prepared."""
+        task = self.manifest.task
+        if task is None or task.takes != "sound":
+            raise self._no("sound", "with preprocessor_config.json")
+        return Sounds(task, self.run)
+
+    def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
+        """The answer for several things, or the only one for a thing alone."""
+        texts = self.manifest.task is None or self.manifest.task.takes == "texts"
+        if not isinstance(given, str) and (texts or isinstance(given, Sequence)):
+            return answer(given)
+        return answer([given])[0]
+
+    def _no(self, things: str, folder: str) -> UsageError:
+        name, task = self.manifest.name, self.manifest.task
+        if task is not None:
+            return UsageError(f"'{name}' takes {task.takes}, not {things}: its session has the method '{task.kind}'")
+        return UsageError(f"'{name}' takes tensors: it was not built from a folder {folder}")

@@ -1,0 +1,164 @@
+"""What a model of pictures or sound from a Hugging Face folder is for.
+
+`preprocessor_config.json` says how a picture or a sound becomes the tensor that the model takes, and the architecture
+says what the outputs are. A model for which they cannot be prepared takes tensors, and a note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deploykit.artifact.tasks import PictureEntry, PictureKind, Scores, SoundEntry
+from deploykit.compiler.model import ImportedModel
+from deploykit.errors import UnsupportedModelError
+from deploykit.frontends.huggingface.folder import Folder
+from deploykit.frontends.huggingface.letters import Samples, read_letters, read_samples
+from deploykit.frontends.huggingface.pictures import read_picture
+from deploykit.frontends.huggingface.sound import read_spectrum
+from deploykit.pictures import Picture
+
+PIXELS, VALUES, SAMPLES = "pixel_values", "input_values", "samples"
+"""The inputs of models of pictures, of those of sound, and of those of sound that compute a spectrum."""
+
+KINDS: Mapping[str, tuple[PictureKind, tuple[str, ...]]] = {
+    "ForImageClassification": ("classify", ("logits",)),
+    "ForImageClassificationWithTeacher": ("classify", ("logits",)),
+    "ForObjectDetection": ("detect", ("logits", "pred_boxes")),
+    "ForSemanticSegmentation": ("segment", ("logits",)),
+}
+"""By the ending of an architecture's name: what the model is for, and the outputs that say it."""
+
+SOUND = ("ForCTC", "ForSequenceClassification", "ForAudioClassification")
+"""Endings of names of architectures that transcribe or classify sound."""
+
+VECTORS = ("image_embeds", "pooler_output")
+"""Outputs that are a vector for each picture."""
+
+
+def with_task(model: ImportedModel, folder: Folder) -> ImportedModel:
+    """The model with its task, if it has one. Raises `UsageError` if the folder says nonsense about it."""
+    tasks = {PIXELS: _picture_task, VALUES: _sound_task, SAMPLES: _sound_task}
+    names = [port.name for port in model.inputs]
+    if len(names) != 1 or names[0] not in tasks:
+        return model
+    try:
+        return replace(model, task=tasks[names[0]](model, folder))
+    except UnsupportedModelError as error:
+        return replace(model, notes=(*model.notes, f"the model takes tensors only: {error}"))
+
+
+def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry | None:
+    kind, outputs = _kind(model, folder)
+    picture = read_picture(folder)
+    if kind is None or picture is None:
+        return None
+    _require_fit(model, picture)
+    labels = _labels(kind, model, folder)
+    return PictureEntry(
+        kind=kind,
+        pixels=PIXELS,
+        picture=picture,
+        outputs=outputs,
+        labels=labels,
+        scores=_scores(folder, alone=len(labels) == 1) if kind == "classify" else "softmax",
+    )
+
+
+def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
+    architecture = _architecture(folder)
+    if not architecture.endswith(SOUND):
+        return None
+    _require_batch_of_one(model)
+    (samples,) = (port.name for port in model.inputs)
+    outputs, count = ("logits",), int(model.outputs[0].shape[-1])
+    if samples == SAMPLES:
+        spectrum = read_spectrum(folder.path)
+        heard = None if spectrum is None else Samples(spectrum.rate, normal=False)
+    else:
+        heard = read_samples(folder)
+    if heard is None:
+        return None
+    if not architecture.endswith("ForCTC"):
+        labels = _names(folder, count)
+        return SoundEntry(
+            kind="classify",
+            samples=samples,
+            rate=heard.rate,
+            normal=heard.normal,
+            outputs=outputs,
+            labels=labels,
+            scores=_scores(folder, alone=False),
+        )
+    letters = read_letters(folder, count)
+    if letters is None:
+        return None
+    return SoundEntry(
+        kind="transcribe",
+        samples=samples,
+        rate=heard.rate,
+        normal=heard.normal,
+        outputs=outputs,
+        letters=letters.texts,
+        blank=letters.blank,
+        lower=letters.lower,
+    )
+
+
+def _kind(model: ImportedModel, folder: Folder) -> tuple[PictureKind | None, tuple[str, ...]]:
+    """What the model is for, and the outputs that say it."""
+    names = {port.name for port in model.outputs}
+    architecture = _architecture(folder)
+    for ending, (kind, outputs) in KINDS.items():
+        if architecture.endswith(ending) and names.issuperset(outputs):
+            return kind, outputs
+    vectors = tuple(name for name in VECTORS if name in names)[:1]
+    return ("embed" if vectors else None), vectors
+
+
+def _architecture(folder: Folder) -> str:
+    return str((folder.config.get("architectures") or [""])[0])
+
+
+def _require_fit(model: ImportedModel, picture: Picture) -> None:
+    """Raises `UnsupportedModelError` if the model does not take one picture that was prepared."""
+    _require_batch_of_one(model)
+    _, channels, *size = model.inputs[0].shape
+    if channels != 3:
+        raise UnsupportedModelError(f"a picture has 3 channels, but the model takes {channels}")
+    made = picture.crop or (picture.size if isinstance(picture.size, tuple) else None)
+    fixed = tuple(extent for extent in size if isinstance(extent, int))
+    if made is not None and len(fixed) == 2 and fixed != made:
+        raise UnsupportedModelError(
+            f"the folder makes pictures {made[0]}x{made[1]} points large, but the model takes {fixed[0]}x{fixed[1]}"
+        )
+
+
+def _require_batch_of_one(model: ImportedModel) -> None:
+    batch = model.inputs[0].shape[0]
+    least = {dim.name: dim.minimum for dim in model.dims}
+    smallest = batch if isinstance(batch, int) else least.get(str(getattr(batch, "name", "")), 1)
+    if smallest != 1:
+        raise UnsupportedModelError(f"pictures and sounds run one after another, but a batch has {smallest} or more")
+
+
+def _labels(kind: PictureKind, model: ImportedModel, folder: Folder) -> tuple[str, ...]:
+    """The names of classes. A detector has one more output, for "no object"."""
+    if kind == "embed":
+        return ()
+    (logits,) = (port.shape for port in model.outputs if port.name == "logits")
+    return _names(folder, int(logits[1 if kind == "segment" else -1]) - (kind == "detect"))
+
+
+def _names(folder: Folder, count: int) -> tuple[str, ...]:
+    names = folder.config.get("id2label") or {}
+    return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+
+
+def _scores(folder: Folder, *, alone: bool) -> Scores:
+    """How transformers makes scores of the classes of a picture or a sound. `alone`: there is one, which has a
+    probability of its own."""
+    problem = folder.config.get("problem_type")
+    if problem == "regression":
+        return "as_is"
+    return "sigmoid" if problem == "multi_label_classification" or alone else "softmax"

@@ -1,0 +1,156 @@
+// Models of pictures: pictures in, answers out. `pictures` lets a model take pictures, which are prepared as the manifest
+// says. They run one after another, each in its own size.
+
+import { suppressed } from './boxes.mjs';
+import { ShapeError } from './errors.mjs';
+import { fetchJson } from './files.mjs';
+import { labelled, scoresOf } from './labels.mjs';
+import { MANIFEST } from './opening.mjs';
+import { prepared } from './pixels.mjs';
+import { bestClasses } from './segments.mjs';
+
+/** @typedef {import('./model.mjs').Model} Model */
+/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
+/** @typedef {import('./model.mjs').Locate} Locate */
+/** @typedef {import('./pixels.mjs').Pixels} Pixels */
+/** @typedef {import('./pixels.mjs').Steps} Steps */
+/** @typedef {import('./labels.mjs').Label} Label */
+
+/**
+ * @typedef {object} Task
+ * @property {'embed' | 'classify' | 'detect' | 'segment'} kind
+ * @property {string} pixels
+ * @property {Steps} picture
+ * @property {string[]} outputs
+ * @property {string[]} labels
+ * @property {'softmax' | 'sigmoid' | 'as_is'} scores
+ */
+
+/** @typedef {{ data: ArrayLike<number>, width: number, height: number }} Points 1, 3 or 4 bytes each */
+/** @typedef {Points | Exclude<CanvasImageSource, SVGImageElement>} Picture */
+/** @typedef {Label & { left: number, top: number, right: number, bottom: number }} Detection */
+/** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
+
+/**
+ * A function that loads a model of pictures, from one that loads any model.
+ * @param {(locate: Locate, options?: LoadOptions) => Promise<Model>} load
+ * @returns {(locate: Locate, options?: LoadOptions) => Promise<Model>}
+ */
+export function pictures(load) {
+  return async (locate, options) => {
+    const { task } = await fetchJson(locate(MANIFEST), options?.signal);
+    const model = await load(locate, options);
+    return Object.assign(model, methodsOf(model, task));
+  };
+}
+
+/**
+ * The methods of a model with this task.
+ * @param {Model} model
+ * @param {Task} task
+ */
+function methodsOf(model, { kind, pixels, picture, outputs, labels, scores }) {
+  /**
+   * What `read` makes of the results for each picture.
+   * @template T
+   * @param {Picture | readonly Picture[]} given
+   * @param {(results: Dense[], size: Pixels) => T} read
+   * @returns {Promise<T | T[]>}
+   */
+  const each = async (given, read) => {
+    /** @type {T[]} */
+    const found = [];
+    for (const one of Array.isArray(given) ? given : [given]) {
+      const points = pixelsOf(one);
+      const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(points, picture) }));
+      found.push(read(outputs.map((name) => /** @type {any} */ (results)[name]), points));
+    }
+    return Array.isArray(given) ? found : found[0];
+  };
+  /** @typedef {Picture | readonly Picture[]} Pictures */
+  const methods = {
+    embed: (/** @type {Pictures} */ given) => each(given, ([vector]) => vector.data.slice()),
+    classify: (/** @type {Pictures} */ given) => each(given, ([logits]) => labelled(logits.data, labels, scores)),
+    detect: (/** @type {Pictures} */ given, /** @type {{ least?: number, overlap?: number }} */ options = {}) =>
+      each(given, ([logits, places], size) => {
+        const { least = 0.5, overlap } = options;
+        return detectionsOf(logits, places, size, labels, overlap).filter(({ score }) => score > least);
+      }),
+    segment: (/** @type {Pictures} */ given) =>
+      each(given, ([found], { height, width }) => {
+        return { classes: bestClasses(found, height, width), height, width, labels };
+      }),
+  };
+  return { [kind]: methods[kind] };
+}
+
+/**
+ * The objects, the most probable one first. The last class is "no object"; places are centres and sizes, as parts of
+ * the picture.
+ * @param {Dense} logits
+ * @param {Dense} places
+ * @param {Pixels} size
+ * @param {readonly string[]} labels
+ * @param {number} [overlap]
+ * @returns {Detection[]}
+ */
+function detectionsOf(logits, places, { height, width }, labels, overlap) {
+  const [, count, classes] = logits.shape;
+  const found = Array.from({ length: count }, (_, query) => {
+    const row = scoresOf(logits.data.slice(query * classes, (query + 1) * classes), 'softmax').subarray(0, -1);
+    const score = Math.max(...row);
+    const [x, y, wide, high] = places.data.subarray(4 * query, 4 * query + 4);
+    return {
+      label: labels[row.indexOf(score)],
+      score,
+      left: (x - wide / 2) * width,
+      top: (y - high / 2) * height,
+      right: (x + wide / 2) * width,
+      bottom: (y + high / 2) * height,
+    };
+  });
+  found.sort((a, b) => b.score - a.score);
+  return overlap === undefined ? found : suppressed(found, overlap);
+}
+
+/**
+ * Red, green and blue of a picture; what is transparent is white.
+ * @param {Picture} given
+ * @returns {Pixels}
+ */
+export function pixelsOf(given) {
+  const points = typeof given === 'object' && given && 'data' in given;
+  const { data, width, height } = points ? given : drawn(given);
+  const channels = data.length / (width * height);
+  if (![1, 3, 4].includes(channels)) {
+    throw new ShapeError(`a picture of ${width}x${height} points has 1, 3 or 4 bytes for each, found ${data.length}`);
+  }
+  const pixels = new Uint8Array(3 * width * height);
+  for (let point = 0; point < width * height; point += 1) {
+    const alpha = channels === 4 ? data[4 * point + 3] / 255 : 1;
+    for (let channel = 0; channel < 3; channel += 1) {
+      const value = data[point * channels + (channels === 1 ? 0 : channel)];
+      pixels[3 * point + channel] = Math.round(alpha * value + (1 - alpha) * 255);
+    }
+  }
+  return { data: pixels, width, height };
+}
+
+/**
+ * The points of something that a canvas draws.
+ * @param {any} source
+ * @returns {Points}
+ */
+function drawn(source) {
+  const width = source?.naturalWidth ?? source?.videoWidth ?? source?.displayWidth ?? source?.width;
+  const height = source?.naturalHeight ?? source?.videoHeight ?? source?.displayHeight ?? source?.height;
+  if (!(width > 0 && height > 0)) {
+    throw new ShapeError('a picture is an image that is loaded, a canvas, or { data, width, height }, and not empty');
+  }
+  const context = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+  if (!context) {
+    throw new ShapeError(`this browser cannot draw a picture of ${width}x${height} points: make it smaller`);
+  }
+  context.drawImage(source, 0, 0, width, height);
+  return context.getImageData(0, 0, width, height);
+}
