@@ -253,6 +253,7 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int, height: int) -
     page.resize(width, height, phone=width < 1000)
     search(page, "Can I bring my dog?")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (page.evaluate("document.documentElement.scrollHeight") <= height) == (width > 1000), "its parts scroll"
     page.evaluate("document.querySelector('#hits button').click()")
     top = page.evaluate("document.querySelector('.current').getBoundingClientRect().top")
     assert page.evaluate("query.getBoundingClientRect().bottom") * (width < 1000) <= top < height
