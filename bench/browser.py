@@ -9,12 +9,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from deploykit.engines.web.chromium import CHROMIUM_OPTIONS, FolderHandler, chromium, find_chromium, served
+from deploykit.engines.web.chromium import CHROMIUM_OPTIONS, ISOLATED, FolderHandler, chromium, find_chromium, served
 
 __all__ = ["CHROMIUM_OPTIONS", "ISOLATED", "FolderHandler", "find_chromium", "in_chromium", "served"]
-
-ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-"""Headers that allow a page to share memory between threads."""
 
 
 def in_chromium(

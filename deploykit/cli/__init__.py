@@ -18,6 +18,7 @@ from deploykit.cli.doctor import doctor
 from deploykit.cli.inspect import inspect
 from deploykit.cli.run import run
 from deploykit.cli.targets import targets
+from deploykit.cli.trying import try_
 from deploykit.cli.verb import leave, stop_on_signals
 from deploykit.cli.verify import verify
 
@@ -30,8 +31,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool, "
     "70 a defect of deploykit.",
 )
-for _verb in (build, run, verify, bench, inspect, targets, doctor):
-    app.command()(_verb)
+for _verb in (build, run, try_, verify, bench, inspect, targets, doctor):
+    app.command(_verb.__name__.rstrip("_"))(_verb)
 
 
 def _version(value: bool) -> None:

@@ -1,4 +1,4 @@
-"""The sample web app, built as its README says, and a page that shows it."""
+"""The sample web apps, built as their README says, and a page that shows the digits."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.fixture(scope="session")
-def app(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
-    """A copy of the app's folder, with the package of its model."""
+def copied(place: Path, environment: dict[str, str]) -> Path:
+    """A copy of the folder of the web apps, without packages of models."""
     if find_chromium() is None:
         pytest.skip("needs Chromium")
     if not shutil.which("npm", path=environment["PATH"]) or not (APP / "node_modules").exists():
         pytest.skip("needs npm and the app's packages: make packages")
-    folder = tmp_path_factory.mktemp("app") / "web"
-    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits"))
+    folder = place / "web"
+    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits", "minilm"))
     (folder / "node_modules").symlink_to(APP / "node_modules")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A copy of the folder of the web apps, with the package of the digits."""
+    folder = copied(tmp_path_factory.mktemp("app"), environment)
     deploykit.build(folder / "model" / "digits.onnx", "webgpu", {"batch": (1, 64)}, folder / "digits")
     return folder
 
@@ -43,6 +49,11 @@ def app(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -
 @pytest.fixture(scope="session")
 def dist(app: Path, environment: dict[str, str]) -> Path:
     """The app as it is put on a server."""
+    return built(app, environment)
+
+
+def built(app: Path, environment: dict[str, str]) -> Path:
+    """The folder for a server that the build of the apps makes."""
     call = ["npm", "run", "build"]
     result = subprocess.run(call, cwd=app, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -62,10 +73,10 @@ def serving(folder: Path) -> AbstractContextManager[str]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Page]:
+def opened(folder: Path, path: str = "") -> Iterator[Page]:
     """A page at the app of a folder."""
     with serving(folder) as address, chromium() as page:
-        page.open(f"{address}/")
+        page.open(f"{address}/{path}")
         yield page
 
 

@@ -26,6 +26,7 @@ PATIENCE = 60.0
 """Seconds to wait for a condition in the page, and for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
+KEYS |= {"/": ("Slash", 191)}
 KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
 """The code and the number of a key, by its name."""
 
@@ -141,6 +142,12 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.call("Emulation.setEmulatedMedia", features=[scheme, still])
+
+    def crash_gpu(self) -> None:
+        """End the process that drives the GPU, as a fault of a driver does."""
+        session, self._session = self._session, None
+        self.call("Browser.crashGpuProcess")
+        self._session = session
 
     def screenshot(self) -> Image.Image:
         data = self.call("Page.captureScreenshot", format="png")["data"]

@@ -44,8 +44,9 @@ CONTRAST = """(() => {
   const channel = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
   const light = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => sum + part * channel(colour[i]), 0);
   const behind = (element) => {
-    const colour = rgba(getComputedStyle(element).backgroundColor);
-    return colour[3] === 0 ? behind(element.parentElement) : colour;
+    const [red, green, blue, part = 1] = rgba(getComputedStyle(element).backgroundColor);
+    const under = part < 1 ? behind(element.parentElement) : [0, 0, 0];
+    return [red, green, blue].map((colour, i) => part * colour + (1 - part) * under[i]);
   };
   const texts = [...document.querySelectorAll('body *')].filter((element) =>
     element.checkVisibility() && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));

@@ -1,15 +1,18 @@
-// The service worker: keeps all files of one release of the app, including the model's package, in a cache and serves
-// them from there, so that the app works without a network after its first visit. A new release is fetched in the
-// background and takes over when no page of the old one is open.
+// The service worker: keeps the files of one release of the app in a cache and serves them from there, so that the app
+// works without a network after its first visit. A new release is fetched in the background and takes over when no page
+// of the old one is open. Large files, which are weights, are not fetched here: the package of a model fetches them when
+// its page is visited, checks them, and keeps them in a cache of its own.
 
 export {};
 
 declare const self: ServiceWorkerGlobalScope & {
   /** The build writes this before the code of this file: a checksum, and paths relative to this file. */
-  readonly RELEASE: { readonly version: string; readonly files: readonly string[] };
+  readonly RELEASE: { readonly version: string; readonly files: readonly string[]; readonly large: readonly string[] };
 };
 
 const PREFIX = 'deploykit-digits-';
+/** The cache of packages that deploykit builds. */
+const PACKAGES = 'deploykit';
 const NAME = PREFIX + self.RELEASE.version;
 
 self.addEventListener('install', (event) => {
@@ -28,6 +31,11 @@ self.addEventListener('fetch', (event) => {
   }
 });
 
+/** A page asks whether the large files are kept. */
+self.addEventListener('message', ({ ports: [port] }) => {
+  void areKept().then((kept) => port?.postMessage(kept));
+});
+
 async function keep(): Promise<void> {
   const cache = await caches.open(NAME);
   await cache.addAll(self.RELEASE.files.map((file) => new Request(file, { cache: 'no-cache' })));
@@ -36,11 +44,30 @@ async function keep(): Promise<void> {
 async function takeOver(): Promise<void> {
   const old = (await caches.keys()).filter((name) => name.startsWith(PREFIX) && name !== NAME);
   await Promise.all(old.map((name) => caches.delete(name)));
+  await dropOldWeights();
   await self.clients.claim();
+}
+
+/** Delete what packages of older releases have kept. */
+async function dropOldWeights(): Promise<void> {
+  const cache = await caches.open(PACKAGES);
+  const current = new Set([...self.RELEASE.files, ...self.RELEASE.large].map(addressOf));
+  const kept = (await cache.keys()).map(({ url }) => url).filter((url) => url.includes('?sha256='));
+  const old = kept.filter((url) => url.startsWith(self.registration.scope) && !current.has(url.split('?')[0] ?? ''));
+  await Promise.all(old.map((url) => cache.delete(url)));
+}
+
+function addressOf(file: string): string {
+  return new URL(file, self.registration.scope).href;
 }
 
 async function answer(request: Request): Promise<Response> {
   const cache = await caches.open(NAME);
-  const wanted = request.mode === 'navigate' ? 'index.html' : request;
+  const wanted = new URL(request.url).pathname.endsWith('/') ? 'index.html' : request;
   return (await cache.match(wanted, { ignoreSearch: true })) ?? fetch(request);
+}
+
+async function areKept(): Promise<boolean> {
+  const found = await Promise.all(self.RELEASE.large.map((file) => caches.match(file, { ignoreSearch: true })));
+  return found.every(Boolean);
 }

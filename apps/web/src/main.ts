@@ -1,6 +1,9 @@
 // The page: the model reads the drawing at every change, on the chosen device.
 
+import '../shared/common.css';
 import './style.css';
+import { keepOffline } from '../shared/offline';
+import { element, kilobytes, messageOf, milliseconds, nameOf, show } from '../shared/page';
 import { Classifier, type Reading } from './classifier';
 import { Drawing } from './drawing';
 import { drawExample } from './examples';
@@ -8,7 +11,6 @@ import { Pad } from './pad';
 import { rasterise } from './raster';
 import { Result, sentence } from './result';
 
-const NAMES: Readonly<Record<string, string>> = { auto: 'Auto', webgpu: 'WebGPU', wasm: 'WebAssembly' };
 /** A screen reader announces the digit when nothing has changed for this many milliseconds. */
 const QUIET = 600;
 /** The time shown is the median of this many runs. */
@@ -46,21 +48,7 @@ element('example', HTMLButtonElement).addEventListener('click', () =>
 );
 devices.addEventListener('change', () => void choose(String(new FormData(devices).get('device'))));
 void choose(chosen);
-
-if (import.meta.env.PROD && 'serviceWorker' in navigator) {
-  void keepOffline();
-}
-
-/** Keep the app's files for visits without a network. */
-async function keepOffline(): Promise<void> {
-  try {
-    await navigator.serviceWorker.register('worker.js');
-    await navigator.serviceWorker.ready;
-    show('offline', 'ready');
-  } catch {
-    show('offline', 'not possible here');
-  }
-}
+void keepOffline().then((kept) => show('offline', kept));
 
 /** Change the drawing after ending the example that is being drawn. */
 function edit(change: () => void): void {
@@ -121,7 +109,7 @@ function recover(failed: Classifier, error: unknown): void {
 }
 
 function report(what: string, error: unknown): void {
-  problem.textContent = `${what} Reason: ${error instanceof Error ? error.message : String(error)}`;
+  problem.textContent = `${what} Reason: ${messageOf(error)}`;
   problem.hidden = false;
 }
 
@@ -188,28 +176,4 @@ function showTime({ milliseconds: time }: Reading): void {
 /** Announce a text to screen readers. */
 function say(text: string): void {
   status.textContent = text;
-}
-
-function show(id: string, text: string): void {
-  element(`fact-${id}`, HTMLElement).textContent = text;
-}
-
-function nameOf(device: string): string {
-  return NAMES[device] ?? device;
-}
-
-function milliseconds(value: number): string {
-  return value < 0.1 ? 'below 0.1 ms' : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
-}
-
-function kilobytes(bytes: number): string {
-  return `${(bytes / 1000).toFixed(0)} kB`;
-}
-
-function element<T extends HTMLElement>(id: string, kind: new () => T): T {
-  const found = document.getElementById(id);
-  if (!(found instanceof kind)) {
-    throw new TypeError(`the page has no ${kind.name} '${id}'`);
-  }
-  return found;
 }

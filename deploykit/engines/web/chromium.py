@@ -21,6 +21,9 @@ CHROMIUM_OPTIONS = (
 GPU_OPTIONS = ("--enable-unsafe-webgpu",)
 """These enable WebGPU; on a machine without a GPU it runs in software."""
 
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+"""Headers that allow a page to share memory between threads."""
+
 
 def find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("google-chrome")
@@ -63,9 +66,11 @@ class FolderHandler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(handler: Callable[..., FolderHandler]) -> Iterator[str]:
-    """Run a local server whose requests `handler` answers; yields its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+def served(handler: Callable[..., FolderHandler], port: int = 0) -> Iterator[str]:
+    """Run a local server whose requests `handler` answers, on a free port by default; yields its address.
+
+    Raises `OSError` if the port cannot be used."""
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

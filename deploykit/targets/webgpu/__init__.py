@@ -47,7 +47,8 @@ TYPES = "index.d.mts"
 PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", DEMO, "README.md")
 OF_FUNCTIONS = {TYPES: "functions.d.mts"}
 OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
-"""The templates of a model of several functions, and of a dynamic one, where they are others."""
+OF_TEXTS = {DEMO: "texts.html"}
+"""The templates of a model of several functions, of a dynamic one, and of one of texts, where they are others."""
 
 WEBGPU = "webgpu"
 DEVICES = (None, "wasm", WEBGPU)
@@ -146,7 +147,7 @@ class WebTarget:
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
         view |= {"ragged": ragged, "load": load if takes is None else f"{takes}({load})"}
-        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}
+        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else OF_TEXTS if takes == "texts" else {}
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]

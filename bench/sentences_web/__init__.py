@@ -1,0 +1,1 @@
+"""Texts to vectors on the web, next to transformers.js."""
