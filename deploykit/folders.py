@@ -16,9 +16,9 @@ from deploykit.compiler.model import DimBounds, ImportedModel, Task
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Folder, inside
-from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
+from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
-from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES
+from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
 from deploykit.text import facts_of, pack
 
 TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
@@ -30,20 +30,37 @@ KINDS: Mapping[str, TaskKind] = {
 }
 """By the ending of an architecture's name."""
 
+ANSWERS: Mapping[TaskKind, tuple[str, ...]] = {
+    "classify": ("logits",),
+    "tokens": ("logits",),
+    "answer": ("start_logits", "end_logits"),
+    "embed": (VECTOR,),
+}
+"""The outputs that hold the answer. A model without them has no task."""
 
-def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
+
+def load_model(path: Path, dims: DimBounds | None = None, route: Route | None = None) -> ImportedModel:
+    """The model of `import_model`."""
+    return import_model(path, dims, route).model
+
+
+def import_model(path: Path, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
     """Import a folder. A model of texts takes batches of mixed lengths, which are not padded; `dims` may bound
     `tokens`, the sum of their lengths. If it cannot be ragged, it takes padded batches, and a note says why.
 
     Raises what `import_folder` raises, and `UsageError` if the tokenizer does not belong to the model."""
     bounds = checked_bounds(dims or {})
     tokens = bounds.pop(TOKENS, None)
-    found = import_folder(path, bounds)
+    found = import_folder(path, bounds, route)
     names = {port.name for port in found.model.inputs}
     if MASK not in names or not names <= {IDS, MASK, TYPES}:
         if tokens is not None:
             raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
-        return found.model
+        return found
+    return replace(found, model=_of_texts(found, bounds, tokens))
+
+
+def _of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> ImportedModel:
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
@@ -57,19 +74,20 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
 
 
 def task_of(found: Imported) -> Task | None:
-    """What a model is for; None for one that gives hidden states, or without a tokenizer. Raises `UsageError` if the
-    tokenizer does not belong to the model."""
-    model, folder, family = found.model, found.folder, found.family
-    if family is None:
-        return None
+    """What a model of texts is for; None for one that gives hidden states, or without a tokenizer. Raises `UsageError`
+    if the tokenizer does not belong to the model."""
+    model, folder = found.model, found.folder
     name = str((folder.config.get("architectures") or [""])[0])
-    kind = KINDS.get(name.removeprefix(family.prefix))
+    kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
     if (folder.path / MODULES).exists():
         kind = "embed"
     if kind is None or not (folder.path / TOKENIZER).exists():
         return None
+    outputs = {port.name: port for port in model.outputs}
+    if not outputs.keys() >= set(ANSWERS[kind]):
+        return None
     tables = pack(inside(folder.path, TOKENIZER).parent)
-    facts, words = facts_of(tables), int(folder.config.vocab_size)
+    facts, words = facts_of(tables), found.words
     if facts.ids > words:
         raise UsageError(
             f"{folder.path / TOKENIZER} has ids up to {facts.ids - 1}, but {folder.config.path} says that there are "
@@ -80,13 +98,13 @@ def task_of(found: Imported) -> Task | None:
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
         names = folder.config.get("id2label") or {}
-        count = int(model.outputs[0].shape[-1])
+        count = int(outputs[ANSWERS[kind][0]].shape[-1])
         labels = tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
     return Task(
         kind,
         IDS,
-        TYPES if family.types(folder.config) else None,
-        tuple(port.name for port in model.outputs),
+        TYPES if any(port.name == TYPES for port in model.inputs) else None,
+        ANSWERS[kind],
         labels,
         _scores(folder, len(labels)) if kind == "classify" else "softmax",
         min((int(limit) for limit in limits if limit), default=None),

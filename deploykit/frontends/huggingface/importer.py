@@ -1,15 +1,18 @@
-"""`import_folder`: from a Hugging Face folder to an `ImportedModel`.
+"""`import_folder`: from a Hugging Face folder to an `ImportedModel`, on one of two routes.
 
-A family builds the graph with the weights of the folder. The head follows from the architecture that the configuration
-names, or from sentence-transformers' `modules.json`. Texts are padded batches here: ids, types and a mask, each
-(batch, seq).
+`own`: a family builds the graph with the weights of the folder. The head follows from the architecture that the
+configuration names, or from sentence-transformers' `modules.json`.
+
+`torch`: transformers loads the folder, and PyTorch exports it to ONNX. It is taken if no family covers the model.
+
+Texts are padded batches here: ids, types and a mask, each (batch, seq).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
@@ -22,6 +25,7 @@ from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
 from deploykit.frontends.huggingface.sentences import MODULES, VECTOR, pooled_by
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
+from deploykit.frontends.torch.importer import INSTALL, import_exported, missing_packages
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -30,37 +34,64 @@ if TYPE_CHECKING:
 BATCH, SEQ = "batch", "seq"
 
 
+Route: TypeAlias = Literal["own", "torch"]
+
+
 @dataclass(frozen=True)
 class Imported:
-    """A model, and the folder that it was made from. `family` is that of a model of padded batches of texts, which have
-    at most `longest` tokens (None: no limit); None for a model of pictures or sound."""
+    """A model, the folder that it was made from, and the `route`, with the reason for it. Of a model of texts, `words`
+    is the number of words, and `longest` the most tokens of a text (None: no limit)."""
 
     model: ImportedModel
     folder: Folder
-    family: Family | None = None
+    route: Route
+    reason: str
+    words: int = 0
     longest: int | None = None
 
 
 def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedModel:
-    """The model of `import_folder`."""
-    return import_folder(path, dims).model
+    """The model of a folder on the route `own`."""
+    return import_folder(path, dims, "own").model
 
 
-def import_folder(path: str | Path, dims: DimBounds | None = None) -> Imported:
-    """Import the folder at `path`. `dims` pins or bounds `batch` and `seq`.
+def import_folder(path: str | Path, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
+    """Import the folder at `path`, on the `route`, or on the first one that covers it. `dims` pins or bounds its dims,
+    such as `batch` and `seq`.
 
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
-    that no family covers."""
+    that no route covers."""
     folder = read_folder(Path(path))
+    bounds = checked_bounds(dims or {})
+    if route == "torch":
+        return _by_torch(folder, bounds, "it is asked for")
+    try:
+        return _by_family(folder, bounds)
+    except UnsupportedModelError as error:
+        if route == "own":
+            raise
+        if missing := missing_packages():
+            raise UnsupportedModelError(
+                f"{error}. Such models are exported by PyTorch if it is installed; this Python has no {missing[0]}: "
+                f"{INSTALL}"
+            ) from error
+        reason = str(error)
+    try:
+        return _by_torch(folder, bounds, reason)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{reason}. By PyTorch: {error}", error.problems) from error
+
+
+def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
+    kind = folder.config["model_type"]
     if (found := find_architecture(folder.config)) is not None:
-        return Imported(load_arrays(folder, found, dims), folder)
+        return Imported(load_arrays(folder, found, bounds), folder, "own", f"there is a family for '{kind}'")
     family = find_family(folder.config)
     folder = replace(folder, config=folder.config.completed(family.defaults, family.aliases))
     check_fixed(family, folder.config)
-    bounds = checked_bounds(dims or {})
     if unknown := bounds.keys() - {BATCH, SEQ}:
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {BATCH}, {SEQ}")
-    builder = ModelBuilder(Path(path).resolve().name)
+    builder = ModelBuilder(folder.path.resolve().name)
     batch, _ = _dim(builder, BATCH, bounds, None)
     seq, longest = _dim(builder, SEQ, bounds, family.positions(folder.config))
     weights = Weights(folder.path, folder.weights)
@@ -74,7 +105,22 @@ def import_folder(path: str | Path, dims: DimBounds | None = None) -> Imported:
 
     builder.function("main", [Port(name, "int64", (batch, seq)) for name in names], body)
     check_read(family, folder, weights)
-    return Imported(replace(builder.model(), files=folder.files), folder, family, longest)
+    model = replace(builder.model(), files=folder.files)
+    words = int(folder.config.vocab_size)
+    return Imported(model, folder, "own", f"there is a family for '{kind}'", words, longest)
+
+
+def _by_torch(folder: Folder, bounds: DimBounds, reason: str) -> Imported:
+    def pooled(ctx: Context, inputs: Values, states: Values) -> Values:
+        if MASK not in inputs:
+            raise UnsupportedModelError(f"{folder.path} has {MODULES}, but the model takes no '{MASK}'")
+        return {VECTOR: pooled_by(folder, *(Tensor(ctx, x) for x in (*states.values(), inputs[MASK]))).value}
+
+    if missing := missing_packages():
+        raise UnsupportedModelError(f"the route 'torch' needs {', '.join(missing)}: {INSTALL}")
+    model, facts = import_exported(folder, bounds, pooled if (folder.path / MODULES).exists() else None)
+    longest = next((dim.maximum for dim in model.dims if dim.name == SEQ), None)
+    return Imported(replace(model, files=(*folder.files, *model.files)), folder, "torch", reason, facts.words, longest)
 
 
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:
