@@ -57,20 +57,27 @@ def import_model(path: Path, dims: DimBounds | None = None, route: Route | None 
         if tokens is not None:
             raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
         return found
-    return replace(found, model=_of_texts(found, bounds, tokens))
+    return of_texts(found, bounds, tokens)
 
 
-def _of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> ImportedModel:
+def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> Imported:
+    """A model of texts, ragged if that is proved to be right, with its task. `tokens` are the bounds of their sum."""
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
     model = replace(found.model, task=task_of(found))
     try:
-        return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
+        model = ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
     except UnsupportedModelError as error:
         if tokens is not None:
             raise
-        return replace(model, notes=(*model.notes, f"texts are padded to one length: {error}"))
+        notes = [*model.notes, f"texts are padded to one length: {error}"]
+        if not found.padding:
+            notes.append(
+                "padding changes the results of this model, so it takes tensors only: give texts of one length"
+            )
+        model = replace(model, notes=tuple(notes), task=model.task if found.padding else None)
+    return replace(found, model=model)
 
 
 def task_of(found: Imported) -> Task | None:

@@ -30,6 +30,7 @@ from deploykit.frontends.torch.importer import INSTALL, import_exported, missing
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.building.context import Context
+    from deploykit.frontends.onnx.importer import Finish
 
 BATCH, SEQ = "batch", "seq"
 
@@ -40,7 +41,8 @@ Route: TypeAlias = Literal["own", "torch"]
 @dataclass(frozen=True)
 class Imported:
     """A model, the folder that it was made from, and the `route`, with the reason for it. Of a model of texts, `words`
-    is the number of words, and `longest` the most tokens of a text (None: no limit)."""
+    is the number of words, and `longest` the most tokens of a text (None: no limit); `padding` says whether a text has
+    the same results in a padded batch as alone."""
 
     model: ImportedModel
     folder: Folder
@@ -48,6 +50,7 @@ class Imported:
     reason: str
     words: int = 0
     longest: int | None = None
+    padding: bool = True
 
 
 def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedModel:
@@ -111,16 +114,25 @@ def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
 
 
 def _by_torch(folder: Folder, bounds: DimBounds, reason: str) -> Imported:
-    def pooled(ctx: Context, inputs: Values, states: Values) -> Values:
-        if MASK not in inputs:
-            raise UnsupportedModelError(f"{folder.path} has {MODULES}, but the model takes no '{MASK}'")
-        return {VECTOR: pooled_by(folder, *(Tensor(ctx, x) for x in (*states.values(), inputs[MASK]))).value}
-
     if missing := missing_packages():
         raise UnsupportedModelError(f"the route 'torch' needs {', '.join(missing)}: {INSTALL}")
-    model, facts = import_exported(folder, bounds, pooled if (folder.path / MODULES).exists() else None)
+    finish = pooled_states(folder) if (folder.path / MODULES).exists() else None
+    model, facts = import_exported(folder, bounds, finish)
     longest = next((dim.maximum for dim in model.dims if dim.name == SEQ), None)
-    return Imported(replace(model, files=(*folder.files, *model.files)), folder, "torch", reason, facts.words, longest)
+    model = replace(model, files=(*folder.files, *model.files))
+    return Imported(model, folder, "torch", reason, facts.words, longest, facts.padding)
+
+
+def pooled_states(folder: Folder) -> Finish:
+    """What a folder of sentence-transformers computes from the states of tokens, the only output of the model."""
+
+    def finish(ctx: Context, inputs: Values, outputs: Values) -> Values:
+        if MASK not in inputs:
+            raise UnsupportedModelError(f"{folder.path} has {MODULES}, but the model takes no '{MASK}'")
+        (states,) = outputs.values()
+        return {VECTOR: pooled_by(folder, Tensor(ctx, states), Tensor(ctx, inputs[MASK])).value}
+
+    return finish
 
 
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:

@@ -13,10 +13,10 @@ from pathlib import Path
 import transformers
 
 from deploykit.errors import DeploykitError, UnsupportedModelError
-from deploykit.frontends.torch.exporting import EXPORTERS, NotExportedError, Round, export, run_rounds
+from deploykit.frontends.torch.exporting import EXPORTERS, NotExportedError, Round, export, pads, run_rounds
 from deploykit.frontends.torch.facts import MODEL, Facts
 from deploykit.frontends.torch.flat import Flat
-from deploykit.frontends.torch.inputs import Input, longest_text, picture_size, proposals, rounds
+from deploykit.frontends.torch.inputs import Input, longest_text, picture_size, proposals, rounds, words
 from deploykit.frontends.torch.loading import Loaded, first, load
 
 ATTENTION = ("sdpa", "eager")
@@ -43,24 +43,25 @@ def exported(folder: Path, path: Path, *, pooled: bool) -> Facts:
     """Export the first interface that works by the first exporter that works. Raises `UnsupportedModelError` with what
     was tried."""
     reasons: list[str] = []
+    not_loaded = ""
     for attention in ATTENTION:
         try:
             loaded = load(folder, attention, pooled=pooled)
         except UnsupportedModelError as error:
-            reasons.append(str(error))
+            not_loaded = str(error)
             continue
-        for inputs, flat, found in _interfaces(loaded, reasons, pooled=pooled):
+        for inputs, flat, found in interfaces(loaded, reasons, pooled=pooled):
             for exporter in EXPORTERS:
                 try:
                     export(flat, inputs, found, exporter, path)
                 except NotExportedError as error:
                     reasons.append(str(error))
                     continue
-                return _facts(loaded, inputs, found, exporter)
-    raise UnsupportedModelError("; ".join(dict.fromkeys(reasons)) or "no input of it is known")
+                return _facts(loaded, flat, inputs, found, exporter)
+    raise UnsupportedModelError("; ".join(dict.fromkeys(reasons)) or not_loaded or "no input of it is known")
 
 
-def _interfaces(
+def interfaces(
     loaded: Loaded, reasons: list[str], *, pooled: bool
 ) -> Iterator[tuple[tuple[Input, ...], Flat, list[Round]]]:
     """The interfaces that the model takes, with its results; `reasons` receives why it does not take the others, if it
@@ -81,17 +82,17 @@ def _interfaces(
         reasons += refused[-1:]
 
 
-def _facts(loaded: Loaded, inputs: Sequence[Input], found: Sequence[Round], exporter: str) -> Facts:
+def _facts(loaded: Loaded, flat: Flat, inputs: Sequence[Input], found: Sequence[Round], exporter: str) -> Facts:
     used = {name: None for one in inputs for name in one.dims().values()}
     least = {name: min(round_.sizes[name] for round_ in found) for name in used}
     most = {"seq": longest_text(loaded.model)}
-    table = loaded.model.get_input_embeddings() if any(one.kind == "ids" for one in inputs) else None
     return Facts(
         kind=type(loaded.model).__name__,
         exporter=exporter,
         bounds={name: (least[name], most.get(name)) for name in used},
-        words=int(getattr(table, "num_embeddings", 0)),
+        words=words(loaded.model) if any(one.kind == "ids" for one in inputs) else 0,
         unread=loaded.unread,
+        padding=pads(flat, inputs),
     )
 
 

@@ -16,7 +16,7 @@ class Facts:
 
     `kind` is the class of transformers, `exporter` what wrote the file. `bounds` are the least and the greatest size of
     each dim (None: no limit). `words` is the number of rows of the table of tokens; 0 without one. `unread` are weights
-    that the model does not have."""
+    that the model does not have. `padding` says whether a text has the same results in a padded batch as alone."""
 
     error: str = ""
     kind: str = ""
@@ -24,6 +24,7 @@ class Facts:
     bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     words: int = 0
     unread: tuple[str, ...] = ()
+    padding: bool = True
 
     def write(self, folder: Path) -> None:
         (folder / FACTS).write_text(json.dumps(asdict(self)))

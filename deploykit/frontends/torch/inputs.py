@@ -85,7 +85,7 @@ def proposals(model: nn.Module) -> Iterator[tuple[Input, ...]]:
     config: Any = model.config
     names = set(inspect.signature(model.forward).parameters)
     texts = _texts(model, names)
-    target = [Input(TARGET, ("batch", "target"), "ids", _words(model))] if TARGET in names else []
+    target = [Input(TARGET, ("batch", "target"), "ids", words(model))] if TARGET in names else []
     seen: list[list[Input]] = [
         *([one] for one in _pictures(config, names)),
         *([one] for one in _sounds(config, names)),
@@ -106,7 +106,7 @@ def proposals(model: nn.Module) -> Iterator[tuple[Input, ...]]:
 def _texts(model: nn.Module, names: set[str]) -> list[Input]:
     if IDS not in names:
         return []
-    found = [Input(IDS, ("batch", "seq"), "ids", _words(model))]
+    found = [Input(IDS, ("batch", "seq"), "ids", words(model))]
     if MASK in names:
         found.append(Input(MASK, ("batch", "seq"), "mask"))
     types = _entry(model.config, "type_vocab_size")
@@ -177,9 +177,12 @@ POSITIONS = ("position_embeddings", "embed_positions", "position_embedding", "wp
 LIMITS = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 
-def _words(model: nn.Module) -> int:
-    table = model.get_input_embeddings()
-    rows = getattr(table, "num_embeddings", None)
+def words(model: nn.Module) -> int:
+    """The number of rows of the table of tokens; without such a table, that in the configuration."""
+    try:
+        rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:
+        rows = None
     return int(rows) if rows else _entry(model.config.get_text_config(), "vocab_size")
 
 

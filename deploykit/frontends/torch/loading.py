@@ -7,6 +7,7 @@ error: transformers would make them up.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,5 +84,7 @@ def _class(config: Any) -> Any:
 
 
 def first(error: BaseException) -> str:
-    """The beginning of an error's message, on one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """The beginning of the message of an error's first cause, on one line, without codes that colour a terminal."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).split())[:300] or type(error).__name__
