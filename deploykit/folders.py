@@ -72,11 +72,11 @@ def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | 
         if tokens is not None:
             raise
         notes = [*model.notes, f"texts are padded to one length: {error}"]
+        task = model.task
         if not found.padding:
-            notes.append(
-                "padding changes the results of this model, so it takes tensors only: give texts of one length"
-            )
-        model = replace(model, notes=tuple(notes), task=model.task if found.padding else None)
+            notes.append("padding changes the results of this model: sessions run each text alone")
+            task = None if task is None else replace(task, alone=True)
+        model = replace(model, notes=tuple(notes), task=task)
     return replace(found, model=model)
 
 
@@ -115,7 +115,7 @@ def task_of(found: Imported) -> Task | None:
         labels,
         _scores(folder, len(labels)) if kind == "classify" else "softmax",
         min((int(limit) for limit in limits if limit), default=None),
-        {TABLES: tables},
+        files={TABLES: tables},
     )
 
 

@@ -158,6 +158,7 @@ class TaskEntry(_Entry):
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
     most_tokens: int | None = None
+    alone: bool = False
     files: tuple[str, ...] = ()
 
 

@@ -125,8 +125,8 @@ class Task:
     """What a model computes in the user's terms. `ids` and `types` are its inputs of tokens and of their types;
     `outputs` are those that hold the answer, and `labels` the names of classes; `scores` says how a class gets its
     score from the output. A text has at most `most_tokens` tokens, and a longer one is cut off; None if there is no
-    limit. `files` are what an artifact needs for that, such as the tables of a tokenizer, by their names in the
-    artifact."""
+    limit. With `alone`, each text is a run of its own, because padding would change its results. `files` are what an
+    artifact needs for that, such as the tables of a tokenizer, by their names in the artifact."""
 
     kind: TaskKind
     ids: str
@@ -135,6 +135,7 @@ class Task:
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
     most_tokens: int | None = None
+    alone: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 

@@ -15,12 +15,16 @@ import json
 import re
 import sys
 import time
+from dataclasses import asdict
 from functools import partial
 
-from tools.models.page import FOLDER, collect
+from tools.models.page import FOLDER, Row, collect
 
 SECONDS, BYTES = 300, 6 << 30
 """Limits of a model."""
+
+FIRST = "dpr"
+"""A small model that takes the route of PyTorch."""
 
 
 def main() -> None:
@@ -36,11 +40,9 @@ def main() -> None:
 
 
 def _survey(pattern: str, part: str, *, fresh: bool) -> None:
-    import onnxscript  # noqa: F401  every export needs it
     import torch
     import transformers
 
-    import deploykit.pipeline  # noqa: F401  every build needs it
     from tests.zoo import forked
     from tools.models.cases import CASES
     from tools.models.survey import survey
@@ -49,15 +51,18 @@ def _survey(pattern: str, part: str, *, fresh: bool) -> None:
     transformers.logging.set_verbosity_error()
     FOLDER.mkdir(parents=True, exist_ok=True)
     start, step = map(int, part.split("/"))
-    for name in [name for name in CASES if re.search(pattern, name)][start::step]:
+    names = [name for name in CASES if re.search(pattern, name)][start::step]
+    todo = [name for name in names if fresh or not (FOLDER / f"{name}.json").exists()]
+    if len(todo) > 1:
+        survey(CASES[FIRST])  # what this loads, each process shares
+    for name in todo:
         path = FOLDER / f"{name}.json"
-        if path.exists() and not fresh:
-            continue
         began = time.monotonic()
         found = forked.run(partial(survey, CASES[name]), FOLDER / f"{name}.log", forked.Limits(SECONDS, BYTES))
         if "kind" in found:
             why = f"{found['kind']}: {found['error']}"
-            found = {"name": CASES[name].model, "type": name, "status": "failed", "reason": why}
+            case = CASES[name]
+            found = asdict(Row(name, case.family, case.model, name, "failed", reason=why))
         path.write_text(json.dumps(found))
         facts = f"{found['status']} {found.get('route', '')} {found.get('error')} {found['reason'][:150]!r}"
         print(f"{name}: {facts} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

@@ -1,19 +1,11 @@
-"""Builds the folder of one tiny model, and compares its artifact with transformers in eager mode.
-
-The status of a row is
-
-    right     every output agrees at all sizes that the model takes
-    wrong     an output differs
-    refused   no route takes the folder; the reason is the message
-    failed    any other error, or too much time or memory
-"""
+"""Builds the folder of one tiny model, and compares its artifact with transformers in eager mode."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +25,10 @@ from deploykit.frontends.torch.inputs import IDS, MASK
 from deploykit.frontends.torch.loading import load
 from tests.zoo.case import Case
 from tests.zoo.modules import make
+from tools.models.page import Row
 
 TOLERANCE = 1e-4
 """The largest difference that is right, relative to the largest value of the output, or to 1 if that is more."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of an architecture. `error` is the largest difference from eager mode."""
-
-    name: str
-    type: str
-    status: str
-    route: str = ""
-    exporter: str = ""
-    texts: str = ""
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    outputs: Sequence[str] = ()
-    sizes: int = 0
-    error: float | None = None
-    reason: str = ""
 
 
 def survey(case: Case) -> dict[str, Any]:
@@ -65,7 +41,7 @@ def _survey(case: Case, place: Path) -> Row:
     model = make(case)
     folder, dist = place / "model", place / "dist"
     model.save_pretrained(folder)
-    row = {"name": type(model).__name__, "type": model.config.model_type}
+    row = {"case": case.name, "group": case.family, "name": type(model).__name__, "type": model.config.model_type}
     try:
         found, exporter = _imported(folder, place)
     except DeploykitError as error:

@@ -96,6 +96,7 @@ def proposals(model: nn.Module) -> Iterator[tuple[Input, ...]]:
             yield (*kept, *part)
     if texts:
         yield (*texts, *target)
+        yield (*(one for one in texts if one.name in (IDS, MASK)), *target)
         return
     for one in seen:
         if target:

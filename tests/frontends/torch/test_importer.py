@@ -40,7 +40,6 @@ def check_padded(found: Imported, stored: Export, place: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=4)
 def test_an_export_computes_what_eager_mode_computes(tmp_path: Path) -> None:
     stored = unpacked("convbert-tokens", tmp_path / "model")
     check_padded(stored.imported(), stored, tmp_path / "dist")
@@ -58,16 +57,20 @@ def test_an_export_takes_ragged_batches_where_that_is_proved(tmp_path: Path) -> 
         assert len(opened.classify("the cat sat")) == 3
 
 
-def test_a_text_that_padding_changes_has_no_task(tmp_path: Path) -> None:
+def test_texts_that_padding_would_change_run_alone(tmp_path: Path) -> None:
     stored = unpacked("convbert-tokens", tmp_path / "model")
     tokenizer().save(str(tmp_path / "model" / "tokenizer.json"))
     found = of_texts(stored.imported(), {}, None)
-    assert found.model.task is None
     assert "padding changes the results" in found.model.notes[-1]
+    with session(found, tmp_path / "dist") as opened:
+        both = opened.tokens(["a cat", "the cat sat on the mat."])
+        assert both == [opened.tokens("a cat"), opened.tokens("the cat sat on the mat.")]
+        assert opened.manifest.task is not None
+        assert opened.manifest.task.alone
     change(tmp_path / "model", "facts.json", padding=True)
     task = of_texts(stored.imported(), {}, None).model.task
     assert task is not None
-    assert task.kind == "tokens"
+    assert not task.alone
 
 
 @pytest.mark.slow
