@@ -21,7 +21,7 @@ from deploykit.frontends.torch.__main__ import exported, interfaces
 from deploykit.frontends.torch.exporting import Round, distance
 from deploykit.frontends.torch.facts import MODEL
 from deploykit.frontends.torch.importer import import_export
-from deploykit.frontends.torch.inputs import IDS, MASK
+from deploykit.frontends.torch.inputs import IDS, MASK, longest_text
 from deploykit.frontends.torch.loading import load
 from tests.zoo.case import Case
 from tests.zoo.modules import make
@@ -112,8 +112,9 @@ def _compared(facts: dict[str, Any], session: Any, folder: Path, *, ragged: bool
 
 def _rounds(folder: Path, names: set[str]) -> Iterator[tuple[Round, dict[str, np.ndarray]]]:
     """The results of eager mode, but at the traced sizes, and the inputs of the artifact for them."""
+    loaded = load(folder, "eager", pooled=False)
     with torch.no_grad():
-        for inputs, _, found in interfaces(load(folder, "eager", pooled=False), [], pooled=False):
+        for inputs, _, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
             if names <= {one.name for one in inputs}:
                 for round_ in found[1:]:
                     arrays = {one.name: x.numpy() for one, x in zip(inputs, round_.inputs, strict=True)}

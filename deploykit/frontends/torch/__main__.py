@@ -1,6 +1,7 @@
-"""The process that has PyTorch: `python -m deploykit.frontends.torch FOLDER OUTPUT [--pooled]`.
+"""The process that has PyTorch: `python -m deploykit.frontends.torch FOLDER OUTPUT [OPTIONS]`.
 
-Writes `model.onnx` and `facts.json` to OUTPUT. With `--pooled`, the states of tokens are the only output. The importer
+Writes `model.onnx` and `facts.json` to OUTPUT. With `--pooled`, the states of tokens are the only output.
+With `--longest N`, a text has at most N tokens. The importer
 starts it, offline; it is a process of its own, so that its memory is free before the compiler runs.
 """
 
@@ -30,16 +31,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--pooled", action="store_true")
+    parser.add_argument("--longest", type=int)
     given = parser.parse_args()
     transformers.logging.set_verbosity_error()
     try:
-        facts = exported(given.folder, given.output / MODEL, pooled=given.pooled)
+        facts = exported(given.folder, given.output / MODEL, pooled=given.pooled, longest=given.longest)
     except DeploykitError as error:
         facts = Facts(error=str(error))
     facts.write(given.output)
 
 
-def exported(folder: Path, path: Path, *, pooled: bool) -> Facts:
+def exported(folder: Path, path: Path, *, pooled: bool, longest: int | None = None) -> Facts:
     """Export the first interface that works by the first exporter that works. Raises `UnsupportedModelError` with what
     was tried."""
     reasons: list[str] = []
@@ -50,23 +52,24 @@ def exported(folder: Path, path: Path, *, pooled: bool) -> Facts:
         except UnsupportedModelError as error:
             not_loaded = str(error)
             continue
-        for inputs, flat, found in interfaces(loaded, reasons, pooled=pooled):
+        limit = min((most for most in (longest_text(loaded.model), longest) if most is not None), default=None)
+        for inputs, flat, found in interfaces(loaded, limit, reasons, pooled=pooled):
             for exporter in EXPORTERS:
                 try:
                     export(flat, inputs, found, exporter, path)
                 except NotExportedError as error:
                     reasons.append(str(error))
                     continue
-                return _facts(loaded, flat, inputs, found, exporter)
+                return _facts(loaded, flat, inputs, found, exporter, limit)
     raise UnsupportedModelError("; ".join(dict.fromkeys(reasons)) or not_loaded or "no input of it is known")
 
 
 def interfaces(
-    loaded: Loaded, reasons: list[str], *, pooled: bool
+    loaded: Loaded, longest: int | None, reasons: list[str], *, pooled: bool
 ) -> Iterator[tuple[tuple[Input, ...], Flat, list[Round]]]:
-    """The interfaces that the model takes, with its results; `reasons` receives why it does not take the others, if it
-    takes none."""
-    sizes = rounds(picture_size(loaded.model.config)[0], longest_text(loaded.model))
+    """The interfaces that the model takes, with its results for texts of at most `longest` tokens; `reasons` receives
+    why it does not take the others, if it takes none."""
+    sizes = rounds(picture_size(loaded.model.config)[0], longest)
     refused: list[str] = []
     taken = False
     for inputs in proposals(loaded.model):
@@ -82,10 +85,17 @@ def interfaces(
         reasons += refused[-1:]
 
 
-def _facts(loaded: Loaded, flat: Flat, inputs: Sequence[Input], found: Sequence[Round], exporter: str) -> Facts:
+def _facts(
+    loaded: Loaded,
+    flat: Flat,
+    inputs: Sequence[Input],
+    found: Sequence[Round],
+    exporter: str,
+    longest: int | None,
+) -> Facts:
     used = {name: None for one in inputs for name in one.dims().values()}
     least = {name: min(round_.sizes[name] for round_ in found) for name in used}
-    most = {"seq": longest_text(loaded.model)}
+    most = {"seq": longest}
     return Facts(
         kind=type(loaded.model).__name__,
         exporter=exporter,

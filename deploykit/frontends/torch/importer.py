@@ -33,6 +33,9 @@ VARIABLES = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, P
 
 ADAPTER = "adapter_config.json"
 
+SEQ = "seq"
+"""The dim of the length of texts."""
+
 
 def missing_packages() -> list[str]:
     """The packages that the route needs and this Python lacks."""
@@ -50,6 +53,10 @@ def import_exported(folder: Folder, dims: DimBounds, finish: Finish | None = Non
     with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
         output = Path(place)
         options = [] if finish is None else ["--pooled"]
+        asked = dims.get(SEQ)
+        longest = asked[1] if isinstance(asked, tuple) else asked
+        if longest is not None:
+            options += ["--longest", str(longest)]
         call = [sys.executable, "-P", "-m", "deploykit.frontends.torch", str(folder.path.resolve()), place, *options]
         result = run_program(call, VARIABLES)
         if not (output / FACTS).exists():

@@ -169,13 +169,18 @@ def longest_text(model: nn.Module) -> int | None:
     ]
     limits = [rows - (table.padding_idx + 1 if table.padding_idx is not None else 0) for rows, table in tables]
     text = model.config.get_text_config()
-    scaling = getattr(text, "rope_parameters", None) or {}
-    limits += [int(scaling.get("original_max_position_embeddings") or 0), _entry(text, *LIMITS)]
+    rotary = getattr(text, "rope_parameters", None) or {}
+    parts = [part for part in (rotary, *rotary.values()) if isinstance(part, dict)]
+    scaled = [part for part in parts if part.get("rope_type") in SWITCHING]
+    limits += [int(part.get("original_max_position_embeddings") or 0) for part in scaled]
+    limits.append(_entry(text, *LIMITS))
     return min((limit for limit in limits if limit > 0), default=None)
 
 
 POSITIONS = ("position_embeddings", "embed_positions", "position_embedding", "wpe", "pos_embed", "positions_embed")
 LIMITS = ("max_position_embeddings", "n_positions", "max_seq_len")
+SWITCHING = ("dynamic", "longrope")
+"""Rotary positions whose angles are others for texts that are longer than those of the training."""
 
 
 def words(model: nn.Module) -> int:

@@ -18,6 +18,7 @@ from safetensors import safe_open
 
 from deploykit.frontends.torch.__main__ import exported, interfaces
 from deploykit.frontends.torch.facts import FACTS, MODEL
+from deploykit.frontends.torch.inputs import longest_text
 from deploykit.frontends.torch.loading import load
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.torch.exports import CASES, EXPORTS, TEXT
@@ -37,7 +38,8 @@ def make(name: str) -> None:
         pooled = name.endswith("states")
         exported(folder, folder / MODEL, pooled=pooled).write(folder)
         arrays: dict[str, np.ndarray] = {}
-        inputs, _, found = next(interfaces(load(folder, "eager", pooled=pooled), [], pooled=pooled))
+        loaded = load(folder, "eager", pooled=pooled)
+        inputs, _, found = next(interfaces(loaded, longest_text(loaded.model), [], pooled=pooled))
         for number, round_ in enumerate(found):
             given = {one.name: tensor.numpy() for one, tensor in zip(inputs, round_.inputs, strict=True)}
             arrays |= {f"{number}/in/{key}": value.astype(np.int16) for key, value in given.items()}
