@@ -28,7 +28,7 @@ INTRODUCTION = """\
 from a seed, and compared the library for this machine with transformers in eager mode, at up to four sizes of every
 dim, among them 1 and odd ones. [huggingface.md](huggingface.md) says what the two routes are.
 
-- route: `own` is a family of deploykit; the others were exported by PyTorch, on top of torch.export or by TorchScript.
+- route: `own` is a family of deploykit; the others were exported by PyTorch, with the exporter that is named.
 - texts: *ragged* where batches of mixed lengths are proved to need no padding, else *padded*.
 - inputs: names in brackets are dims that a run chooses.
 - error: the largest difference of all outputs, divided by the largest value of the output if that is above 1. Up to

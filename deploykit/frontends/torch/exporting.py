@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx_ir
 import onnxruntime
 import torch
 
@@ -65,9 +66,33 @@ def by_tracing(flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, 
     )
 
 
+def by_transformers(flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, ...], path: Path) -> None:
+    """The exporter of transformers, on top of torch.export with replacements for what that cannot export. Results have
+    the names of a `Flat` if there are as many."""
+    from transformers.exporters import exporter_onnx
+
+    given = dict(zip((one.name for one in inputs), traced, strict=True))
+    dims = {one.name: dict.fromkeys(one.dims(), torch.export.Dim.AUTO) or None for one in inputs}
+    made = exporter_onnx.OnnxExporter().export(
+        flat.model, {**given, **flat.fixed}, config=exporter_onnx.OnnxConfig(dynamic_shapes=dims)
+    )
+    graph = made.program.graph
+    shapes = {one.name: one.dims() for one in inputs}
+    for value in graph.inputs:
+        for axis, name in shapes[value.name].items():
+            if not isinstance(value.shape[axis], int):
+                value.shape[axis] = name
+    if len(graph.outputs) != len(flat.outputs):
+        raise NotExportedError(f"it has {len(graph.outputs)} results, and the model {len(flat.outputs)}")
+    for value, name in zip(graph.outputs, flat.outputs, strict=True):
+        value.name = name
+    onnx_ir.save(made.program, path, external_data=f"{path.name}.data")
+
+
 EXPORTERS: Mapping[str, Callable[[Flat, Sequence[Input], tuple[torch.Tensor, ...], Path], None]] = {
     "torch.export": by_dynamo,
     "TorchScript": by_tracing,
+    "transformers": by_transformers,
 }
 """In the order in which they are tried."""
 
