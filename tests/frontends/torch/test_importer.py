@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import deploykit
+from deploykit.cli import app
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.folders import import_model, of_texts
 from deploykit.frontends.huggingface.importer import Imported, pooled_states
@@ -158,3 +160,21 @@ def test_no_code_of_the_folder_runs(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match=r"transformers .* does not know it"):
         import_model(folder)
     assert not (tmp_path / "ran").exists()
+
+
+@without_torch
+def test_the_command_line_takes_a_route(tmp_path: Path) -> None:
+    unpacked("ernie-states", tmp_path / "model")
+    build = ["build", str(tmp_path / "model"), "-o", str(tmp_path / "dist"), "--route"]
+    own = CliRunner().invoke(app, [*build, "own"])
+    assert isinstance(own.exception, SystemExit)
+    assert own.exit_code == 3
+    assert "pip install" not in own.stderr
+    other = CliRunner().invoke(app, [*build, "torch"])
+    assert other.exit_code == 3
+    assert "the route 'torch' needs torch" in " ".join(other.stderr.split())
+
+
+def test_a_route_is_for_folders(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a route is for a Hugging Face folder"):
+        deploykit.load(tmp_path / "model.onnx", route="own")
