@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -74,7 +75,8 @@ def collect(folder: Path = FOLDER, output: Path = OUTPUT) -> str:
 
 
 def _short(row: Row) -> dict[str, object]:
-    entries = asdict(row) | {"reason": " ".join(row.reason.replace(f"{ROOT}/", "").split())[:LONGEST]}
+    reason = re.sub(r"/\S*/(model|export)\b", r"\1", row.reason)  # temporary folders
+    entries = asdict(row) | {"reason": " ".join(reason.split())[:LONGEST]}
     return {key: value for key, value in entries.items() if value not in ("", {}, [], (), None, 0)}
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.architectures import find_architecture
@@ -106,7 +107,10 @@ def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
         found = _outputs(folder, family, Module(ctx, weights), text)
         return {name: tensor.value for name, tensor in found.items()}, {}
 
-    builder.function("main", [Port(name, "int64", (batch, seq)) for name in names], body)
+    try:
+        builder.function("main", [Port(name, "int64", (batch, seq)) for name in names], body)
+    except Unsupported as error:
+        raise UnsupportedModelError(f"{folder.path}, of type '{kind}', cannot be built: {error}") from error
     check_read(family, folder, weights)
     model = replace(builder.model(), files=folder.files)
     words = int(folder.config.vocab_size)
