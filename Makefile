@@ -49,7 +49,7 @@ bench-android: setup ## Sizes of models for Android, time to build them and to t
 	$(BIN)/python -m bench.android
 
 ZOO ?=
-zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/models.md; options in ZOO
+zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/zoo.md; options in ZOO
 	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ZOO)
 
 NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error

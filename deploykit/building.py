@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deploykit.checks.sources import Input
     from deploykit.compiler.decisions import Explanation
     from deploykit.compiler.model import DimBounds, ImportedModel
+    from deploykit.frontends.huggingface.importer import Route
     from deploykit.targets.base import Target
 
 Ragged: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
@@ -46,12 +47,16 @@ def load(
     samples: str | Path | None = None,
     policy: str | None = None,
     fuse: bool = True,
+    route: Route | None = None,
 ) -> ImportedModel:
     """Import a model, given as the path of an ONNX file or of a Hugging Face folder, as an `onnx.ModelProto`, or as an
     operator of `deploykit.ragged`, also as `ops.py:name`: the name of an operator in a Python file. `models.py:Name` is
     a dynamic model, a class of `deploykit.dynamic`, with `weights` from a .safetensors or .npz file, or random ones.
     `samples` is a .json file with a list of instances, from which the policy of its batches is learned; `policy`
     chooses it; without `fuse` the operators of its cells stay apart (see docs/dynamic.md).
+
+    `route` chooses the importer of a folder: `own`, or `torch`, which exports it by PyTorch; by default the first one
+    that covers it (see docs/huggingface.md).
 
     `dims` pins symbolic dims (`{"seq": 128}`) or bounds them (`{"batch": (1, 64)}`). `seed_input` adds an input of that
     name: an int64 scalar that random numbers depend on.
@@ -90,14 +95,14 @@ def load(
             assert place is not None
             source = load_operator(*place)
         return ragged_model(source)
-    if is_on_hub(source):
-        source = downloaded(str(source))
-    if is_folder(source):
+    if is_on_hub(source) or is_folder(source):
         from deploykit.folders import load_model
 
         if seed_input or ragged or masks:
             raise UsageError("a Hugging Face folder says itself what is ragged: these options are for ONNX files")
-        return load_model(Path(source), dims)
+        return load_model(downloaded(source), dims, route)
+    if route is not None:
+        raise UsageError("a route is for a Hugging Face folder")
     if ragged is None:
         if masks is not None:
             raise UsageError("masks are for a ragged dim, which is not asked for")
@@ -136,6 +141,7 @@ def build(
     samples: str | Path | None = None,
     policy: str | None = None,
     quantize: str | None = None,
+    route: Route | None = None,
     fuse: bool = True,
     fast_math: bool = False,
     index_checks: bool = True,
@@ -167,7 +173,8 @@ def build(
     indices out of range, such as a token that is not in the vocabulary, and takes the nearest element instead. With
     `exact` the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the batch.
     `devices` are what else to make kernels for: `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.
-    `seed_input`, `ragged`, `masks`, `weights`, `samples` and `policy` are those of `load`.
+    `seed_input`, `ragged`, `masks`, `weights`, `samples`, `policy`
+    and `route` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
@@ -212,7 +219,7 @@ def build(
     texts = None if quantize is None else samples
     learned = samples if quantize is None else None
     return build_artifact(
-        partial(_imported, model, given, seed_input, ragged, masks, weights, learned, policy, fuse),
+        partial(_imported, model, given, seed_input, ragged, masks, weights, learned, policy, fuse, route),
         chosen,
         Path(output),
         options,
@@ -257,6 +264,7 @@ def _imported(
     samples: str | Path | None,
     policy: str | None,
     fuse: bool,
+    route: Route | None,
 ) -> ImportedModel:
     from deploykit.compiler.model import ImportedModel
 
@@ -271,9 +279,10 @@ def _imported(
             samples=samples,
             policy=policy,
             fuse=fuse,
+            route=route,
         )
     options = {"dims": dims, "seed_input": seed_input, "ragged": ragged, "masks": masks, "weights": weights}
-    for name, given in (options | {"samples": samples, "policy": policy}).items():
+    for name, given in (options | {"samples": samples, "policy": policy, "route": route}).items():
         if given:
             raise UsageError(f"the model is loaded already: give {name} to deploykit.load")
     model.require_unchanged()

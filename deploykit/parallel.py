@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
@@ -178,10 +178,17 @@ def _started(work: Callable[[], None], job: _Job | None) -> _Thread:
     return started
 
 
-def run_program(call: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program; the result holds its output and its exit code. Raises `OSError` when it cannot be started."""
+def run_program(call: Sequence[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program, with these environment variables added; the result holds its output and its exit code. Raises
+    `OSError` when it cannot be started."""
     with subprocess.Popen(
-        call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        call,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        env=None if variables is None else {**os.environ, **variables},
     ) as program:
         try:
             with _watched(program):

@@ -101,7 +101,7 @@ class Texts:
         count = 0
         for encoding in encodings:
             size = len(encoding.ids)
-            if part and count + size > TOKENS_AT_ONCE:
+            if part and (self.task.alone or count + size > TOKENS_AT_ONCE):
                 yield part, self.run(self._inputs(part))
                 part, count = [], 0
             part.append(encoding)

@@ -23,7 +23,8 @@ SoundKind: TypeAlias = Literal["transcribe", "classify"]
 
 class TextEntry(Entry):
     """A model of texts. `ids` and `types` are its inputs of tokens and of their types. A text has at most `most_tokens`
-    tokens, and a longer one is cut off; None if there is no limit."""
+    tokens, and a longer one is cut off; None if there is no limit. With `alone`, each text is a run of its own, because
+    padding would change its results."""
 
     takes: Literal["texts"] = "texts"
     kind: TextKind
@@ -33,6 +34,7 @@ class TextEntry(Entry):
     labels: tuple[str, ...] = ()
     scores: Scores = "softmax"
     most_tokens: int | None = None
+    alone: bool = False
     files: tuple[str, ...] = ()
 
 

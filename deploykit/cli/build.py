@@ -39,6 +39,13 @@ class Stage(StrEnum):
     EMIT = "emit"
 
 
+class Way(StrEnum):
+    """The routes of `deploykit.frontends.huggingface.importer`."""
+
+    OWN = "own"
+    TORCH = "torch"
+
+
 @verb
 def build(
     model: Annotated[
@@ -182,6 +189,15 @@ def build(
             show_default=False,
         ),
     ] = None,
+    route: Annotated[
+        Way | None,
+        typer.Option(
+            "--route",
+            help="How a Hugging Face folder is read: by a family of deploykit ([b]own[/]), or exported by PyTorch "
+            "([b]torch[/]); by default the first one that covers its architecture.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -281,6 +297,7 @@ def build(
             samples=samples,
             policy=policy,
             quantize=quantize,
+            route=None if route is None else route.value,
             dump_dir=dump_dir,
             stop_after=stop_after.value if stop_after else None,
             check=check,

@@ -1,11 +1,11 @@
-"""`deploykit inspect`: what is in a model file or an artifact folder."""
+"""`deploykit inspect`: what is in a model file, a Hugging Face folder or an artifact folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -18,6 +18,7 @@ from deploykit.errors import Problem, UnsupportedModelError, UsageError
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import DimEntry, DynamicEntry, Manifest, PortEntry
+    from deploykit.inspection.folder import FolderReport
     from deploykit.inspection.lengths import LengthsReport
     from deploykit.inspection.model import ModelReport
     from deploykit.inspection.reports import ArtifactReport
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 @verb
 def inspect(
     what: Annotated[
-        Path, typer.Argument(metavar="MODEL|DIR", help="An ONNX file, or an artifact folder.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MODEL|DIR", help="An ONNX file, a Hugging Face folder, or an artifact folder.", show_default=False
+        ),
     ],
     *,
     dim: Dims = None,
@@ -67,8 +71,12 @@ def inspect(
     A model: operators and counts, symbolic dims with bounds, every unsupported operator with node, opset and reason,
     floating-point operations and bytes moved as formulas. Exit code 3 when the model cannot be compiled.
 
+    A Hugging Face folder: the route by which it is imported and why, its tokenizer, what a session does with texts,
+    inputs, outputs and dims. Exit code 3 when no route covers it.
+
     An artifact: inputs, outputs, dims, files, memory, the steps of its program, and a picture of its memory plan.
     """
+    from deploykit.inspection.folder import FolderReport
     from deploykit.inspection.reports import ArtifactReport
     from deploykit.inspection.reports import inspect as described
 
@@ -85,16 +93,50 @@ def inspect(
         if plan_picture is not None:
             report.draw(plan_picture, sizes, given)
             messages.print(f"drew {plan_picture}")
+    elif isinstance(report, FolderReport):
+        _print_folder(report, json_output=json_output)
     else:
         _print_model(report, json_output=json_output)
 
 
+def _print_folder(report: FolderReport, *, json_output: bool) -> None:
+    if json_output:
+        print_json(_document(report) | {"supported": report.supported})
+    else:
+        _show_folder(report)
+    if not report.supported:
+        raise UnsupportedModelError(report.reason)
+
+
+def _show_folder(report: FolderReport) -> None:
+    results.print(f"{report.name}  {report.architecture}, a model of type '{report.model_type}'", markup=False)
+    if report.route is not None:
+        results.print(f"Route     {report.route}: {report.reason}", markup=False)
+    if report.tokenizer:
+        results.print(f"Tokenizer {report.tokenizer}")
+    if report.session:
+        limit = "" if report.most_tokens is None else f", of at most {report.most_tokens} tokens"
+        results.print(f"Session   {report.session}{limit}")
+    if report.labels:
+        results.print(f"Classes   {', '.join(report.labels)}", markup=False)
+    if report.supported:
+        _show_interface(report.inputs, report.outputs, report.dims)
+    size = f"{report.weight_bytes:,} bytes ({text_bytes(report.weight_bytes)}) in {report.weights} tensors"
+    results.print(f"Weights   {size}")
+    for note in report.notes:
+        results.print(f"Note      {note}", markup=False)
+
+
+def _document(report: ModelReport | FolderReport) -> dict[str, Any]:
+    ports = {
+        key: [port.model_dump(mode="json") for port in getattr(report, key)] for key in ("inputs", "outputs", "dims")
+    }
+    return asdict(report) | ports
+
+
 def _print_model(report: ModelReport, *, json_output: bool) -> None:
     if json_output:
-        document = asdict(report)
-        for key in ("inputs", "outputs", "dims"):
-            document[key] = [entry.model_dump(mode="json") for entry in getattr(report, key)]
-        print_json(document | {"supported": report.supported})
+        print_json(_document(report) | {"supported": report.supported})
     else:
         _show_model(report)
     if not report.supported:

@@ -86,7 +86,7 @@ def inspect_model(path: Path, dims: DimBounds | None = None) -> ModelReport:
         report,
         inputs=tuple(port_entry(port, model.dims) for port in model.inputs),
         outputs=tuple(port_entry(port, model.dims) for port in model.outputs),
-        dims=tuple(_dim(dim) for dim in model.dims),
+        dims=tuple(dim_entry(dim) for dim in model.dims),
         flops=to_text(price.flops),
         traffic=to_text(price.traffic),
         notes=model.notes,
@@ -119,5 +119,5 @@ def _declared(value: ir.Value) -> PortEntry:
     return PortEntry(name=value.name or "", dtype=dtype, shape=extents)
 
 
-def _dim(dim: Dim) -> DimEntry:
+def dim_entry(dim: Dim) -> DimEntry:
     return DimEntry(name=dim.name, minimum=dim.minimum, maximum=dim.maximum, capacity_of=dim.capacity_of)

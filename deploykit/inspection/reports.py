@@ -1,4 +1,4 @@
-"""`inspect`: a model file or an artifact folder, described without running it."""
+"""`inspect`: a model file, a Hugging Face folder or an artifact folder, described without running it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deploykit.inspection.picture import draw
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds
+    from deploykit.inspection.folder import FolderReport
     from deploykit.inspection.model import ModelReport
 
 
@@ -60,12 +61,12 @@ class ArtifactReport:
         draw(self.plan, {d.name: d.maximum for d in self.plan.dims if d.maximum is not None} | sizes, path)
 
 
-def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | ArtifactReport:
-    """Describe a model file or an artifact folder.
+def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | FolderReport | ArtifactReport:
+    """Describe a model file, a Hugging Face folder or an artifact folder.
 
     For a model: operators and counts, inputs, outputs and dims, weights, which nodes cannot be compiled and why, and
-    the cost of a run, with `dims` pinned or bounded as for a build. For an artifact: the contents of its manifest and
-    plan.
+    the cost of a run, with `dims` pinned or bounded as for a build. For a Hugging Face folder: how it is imported and
+    why, and what a session does. For an artifact: the contents of its manifest and plan.
 
     Raises:
         UsageError: the file cannot be read, there is no such dim, or `dims` is given for an artifact.
@@ -74,7 +75,9 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Ar
     """
     what = Path(path)
     if is_folder(what) and not (what / MANIFEST).exists():
-        raise UsageError(f"{what} is a Hugging Face folder: build it, then inspect the artifact")
+        from deploykit.inspection.folder import inspect_folder
+
+        return inspect_folder(what, dims)
     if what.is_dir():
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")

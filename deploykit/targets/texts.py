@@ -42,8 +42,11 @@ _SYMBOL_BYTES = (0, 32, 16)
 
 
 def task_of(program: Program) -> TextEntry | None:
-    """What a model of texts does; None for other models."""
-    return program.task if program.task is not None and program.task.takes == "texts" else None
+    """What a model of texts does; None for other models, and for those with outputs beside the answer."""
+    task = program.task
+    if task is None or task.takes != "texts":
+        return None
+    return task if task.outputs == tuple(port.name for port in program.public[0].outputs) else None
 
 
 def emit_texts(program: Program, version: str) -> dict[str, str]:

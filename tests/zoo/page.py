@@ -1,4 +1,4 @@
-"""`docs/models.md`: every export of the zoo with its measurements, from the results of the last runs."""
+"""`docs/zoo.md`: every export of the zoo with its measurements, from the results of the last runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.zoo import packages
 from tests.zoo.architectures import CASES
 from tests.zoo.results import ROOT, Result, exceptions, failed
 
-PAGE = ROOT / "docs" / "models.md"
+PAGE = ROOT / "docs" / "zoo.md"
 TARGETS = ("host", "embedded", "wasm", "webgpu")
 FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables", "packages")
 """The sections of the page, in order."""
@@ -27,7 +27,7 @@ MARKS = {
 }
 
 INTRODUCTION = """\
-# Models of other makers
+# Exported models of other makers
 
 `make zoo` measured these models:
 

@@ -24,21 +24,31 @@ _OTHERS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Min, tirx.Max,
 
 
 def magnitude(expr: IntExpr, nonnegative: Collection[tirx.Var]) -> IntExpr:
-    """An upper bound of the absolute value of `expr` and of all its intermediate values, built from sums, products and
-    maxima. Constants do not count as intermediate values. `nonnegative`: variables that are never below 0.
+    """An upper bound of the absolute value of `expr` and of all its intermediate values, built from sums, products,
+    maxima, and quotients by constants. Constants do not count as intermediate values. `nonnegative`: variables that are
+    never below 0.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.
     """
-    if isinstance(expr, tirx.Var):
-        return expr if expr in nonnegative else _larger(expr, 0 - expr)
-    return _distance(expr, [magnitude(operand, nonnegative) for operand in operands(expr)])
+    divided: dict[str, IntExpr] = {}  # what a quotient no longer bounds
+
+    def distance(part: IntExpr) -> IntExpr:
+        if isinstance(part, tirx.Var):
+            return part if part in nonnegative else _larger(part, 0 - part)
+        parts = [distance(operand) for operand in operands(part)]
+        if isinstance(part, (tirx.FloorDiv, tirx.Div)) and isinstance(part.b, tirx.IntImm) and part.b.value > 1:
+            divided[str(parts[0])] = parts[0]
+            return tirx.floordiv(_expr(parts[0]), part.b) + 1
+        return _distance(part, parts)
+
+    most = distance(expr)
+    return reduce(_larger, divided.values(), most)
 
 
 def largest(expr: IntExpr, box: Box) -> int | None:
     """An upper bound, over `box`, of the absolute value of `expr` and of all its intermediate values; None if a
-    variable is not bounded. Constants do not count as intermediate values. Unlike `magnitude`, it takes division by
-    constants into account.
+    variable is not bounded. Constants do not count as intermediate values.
 
     Raises:
         TypeError: `expr` has shifts, or operations on bits.

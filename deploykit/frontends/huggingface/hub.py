@@ -23,10 +23,13 @@ def is_on_hub(source: object) -> bool:
     return isinstance(source, str) and source.startswith(SCHEME)
 
 
-def downloaded(source: str) -> Path:
-    """The folder of `source` in the cache, after downloading what it lacks there.
+def downloaded(source: object) -> Path:
+    """The folder of `source` in the cache, after downloading what it lacks there; a path is the folder itself.
 
     Raises `UsageError` if there is no such folder, no network, or no huggingface_hub."""
+    source = str(source)
+    if not is_on_hub(source):
+        return Path(source)
     found = _NAME.fullmatch(source.removeprefix(SCHEME))
     if found is None:
         raise UsageError(f"{source} is no place on the Hub: write hf://org/name or hf://org/name@revision")

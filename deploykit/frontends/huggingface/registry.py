@@ -142,8 +142,8 @@ def find_family(config: Config) -> Family:
     import_families()
     kind = str(config["model_type"])
     if kind not in FAMILIES:
-        known = ", ".join(sorted({*FAMILIES, *OTHER_TYPES}))
-        raise UnsupportedModelError(f"models of type '{kind}' have no importer of their own; there are {known}")
+        name = str((config.get("architectures") or [kind])[0])
+        raise UnsupportedModelError(f"{name}: models of type '{kind}' have no importer of their own")
     return FAMILIES[kind]
 
 

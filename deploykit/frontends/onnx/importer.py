@@ -7,10 +7,10 @@ Nodes that cannot be imported are collected, and the model is refused with the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 import onnx
 import onnx_ir as ir
@@ -53,28 +53,35 @@ ops.load()
 
 Scope = dict[str, "AnyValue | None"]
 
+Finish: TypeAlias = Callable[[Context, Mapping[str, Value], Mapping[str, Value]], Mapping[str, Value]]
+"""Computes the outputs of a model from its inputs and from the outputs of its graph. All are tensors."""
+
 
 def load_onnx(
     source: str | Path | bytes | onnx.ModelProto | ir.Model,
     dims: DimBounds | None = None,
     name: str | None = None,
     seed_input: str | None = None,
+    finish: Finish | None = None,
 ) -> ImportedModel:
     """Import an ONNX model.
 
     `dims` pins symbolic dims or gives their bounds. With `seed_input` the model gets another input of that name: an
-    int64 scalar that seeds the random operators without a seed of their own. Raises `UsageError` (no such file or dim)
+    int64 scalar that seeds the random operators without a seed of their own. `finish` adds operators after the graph.
+    Raises `UsageError` (no such file or dim)
     and `UnsupportedModelError` with every problem found.
     """
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return _imported(model, checked_bounds(dims or {}), name, seed_input)
+    return _imported(model, checked_bounds(dims or {}), name, seed_input, finish)
 
 
-def _imported(model: ir.Model, dims: DimBounds, name: str, seed_input: str | None) -> ImportedModel:
+def _imported(
+    model: ir.Model, dims: DimBounds, name: str, seed_input: str | None, finish: Finish | None
+) -> ImportedModel:
     def attempt(taken: Mapping[str, bool], *, may_give_up: bool) -> ImportedModel | Refused:
-        importer = GraphImporter(model, dims, name, seed_input, taken, may_give_up=may_give_up)
+        importer = GraphImporter(model, dims, name, seed_input, taken, finish, may_give_up=may_give_up)
         try:
             return importer.run()
         except UnsupportedModelError as error:
@@ -107,10 +114,12 @@ class GraphImporter:
         name: str,
         seed_input: str | None,
         taken: Mapping[str, bool],
+        finish: Finish | None,
         *,
         may_give_up: bool,
     ) -> None:
         self.taken = taken
+        self.finish = finish
         self.undecided: list[str] = []
         self.may_give_up = may_give_up
         self.one_sided = False
@@ -159,7 +168,12 @@ class GraphImporter:
                 if is_string(scope.get(name)):
                     check_spans(context, name, cast("Value", scope[name]))
             self.graph(context, graph, scope)
-            results.update(self._results(graph, scope))
+            found = self._results(graph, scope)
+            if self.finish is not None:
+                inputs = {name: value for name, value in scope.items() if name in given and isinstance(value, Value)}
+                tensors = {name: value for name, value in found.items() if isinstance(value, Value)}
+                found = dict(self.finish(context, inputs, tensors))
+            results.update(found)
             return [context.tensor(leaf) for value in results.values() for leaf in leaves(context, value)]
 
         main = emit_function(builder, "main", params, body)

@@ -19,6 +19,7 @@ import { MANIFEST } from './opening.mjs';
  * @property {string[]} labels
  * @property {'softmax' | 'sigmoid' | 'as_is'} scores
  * @property {number | null} most_tokens
+ * @property {boolean} alone
  * @property {string[]} files
  */
 
@@ -196,7 +197,7 @@ function methodsOf(model, tokenizer, task) {
     const all = listOf(given);
     /** @type {T[]} */
     const found = [];
-    for (const part of partsOf(all.map((text) => tokensOf(text)))) {
+    for (const part of partsOf(all.map((text) => tokensOf(text)), task.alone)) {
       const results = await model.run(inputsOf(model, task, part));
       part.forEach((tokens, index) => found.push(read(results, index, tokens, all[found.length])));
     }
@@ -312,13 +313,17 @@ function inputsOf({ inputs }, { ids, types }, part) {
   return /** @type {any} */ (given);
 }
 
-/** Parts of about `TOKENS_AT_ONCE` tokens, in order. */
-function* partsOf(/** @type {readonly Tokens[]} */ all) {
+/**
+ * Parts of about `TOKENS_AT_ONCE` tokens, in order; with `alone`, of one text.
+ * @param {readonly Tokens[]} all
+ * @param {boolean} alone
+ */
+function* partsOf(all, alone) {
   /** @type {Tokens[]} */
   let part = [];
   let count = 0;
   for (const tokens of all) {
-    if (part.length > 0 && count + tokens.ids.length > TOKENS_AT_ONCE) {
+    if (part.length > 0 && (alone || count + tokens.ids.length > TOKENS_AT_ONCE)) {
       yield part;
       [part, count] = [[], 0];
     }

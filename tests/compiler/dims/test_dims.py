@@ -337,6 +337,15 @@ def test_the_largest_of_nested_quotients_stays_near_their_value():
     assert largest(BATCH * 8 // 1024, {BATCH: (0, 1 << 61)}) == 1 << 64
 
 
+def test_the_magnitude_of_products_of_quotients_stays_near_their_value():
+    """Tables of the positions of pairs of patches have this form."""
+    patches = tirx.floordiv(BATCH, 16) * tirx.floordiv(SEQ, 16) + 1
+    size = patches * patches * patches * patches
+    assert evaluate(size, {BATCH: 1024, SEQ: 1024}) <= 2**49
+    assert evaluate(magnitude(size, VARS), {BATCH: 1024, SEQ: 1024}) < 2**50
+    assert evaluate(magnitude(tirx.floordiv(BATCH, 1024), VARS), {BATCH: 5000}) == 5000
+
+
 def test_a_magnitude_of_what_may_be_negative():
     assert str(simplify(magnitude(BATCH - SEQ * 2, (BATCH, SEQ)))) == str(BATCH + SEQ * 2)
     assert evaluate(magnitude(BATCH - COUNT, (BATCH,)), {BATCH: 3, COUNT: -5}) == 8

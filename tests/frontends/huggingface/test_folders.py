@@ -196,3 +196,10 @@ def test_what_needs_an_onnx_file(folder: Path, tmp_path: Path) -> None:
     for model in (None, folder):
         with pytest.raises(UsageError, match=r"Hugging Face folder: export it to ONNX"):
             deploykit.verify(tmp_path / "dist", model)
+
+
+def test_sizes_that_do_not_fit_each_other(tmp_path: Path) -> None:
+    stored = golden("gpt2")
+    write_folder(tmp_path / "model", stored.config | {"num_key_value_heads": 1}, stored.shapes)
+    with pytest.raises(UnsupportedModelError, match=r"model, of type 'gpt2', cannot be built: .* differ"):
+        load_folder(tmp_path / "model")

@@ -1,0 +1,108 @@
+"""Describes a Hugging Face folder: the route that it takes and why, its tokenizer, what a session does, and the dims.
+
+A folder that cannot be read is an error; a model that no route covers is still described.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploykit.artifact.manifest import DimEntry, PortEntry
+from deploykit.artifact.tasks import TextEntry
+from deploykit.compiler.codegen.host.interface import port_entry
+from deploykit.errors import UnsupportedModelError, defects
+from deploykit.folders import TOKENIZER, import_model
+from deploykit.frontends.huggingface.folder import Folder, read_folder
+from deploykit.inspection.model import dim_entry
+from deploykit.parallel import interruptible
+
+if TYPE_CHECKING:
+    from deploykit.compiler.model import DimBounds
+    from deploykit.frontends.huggingface.importer import Route
+
+SESSIONS: dict[tuple[str, str], str] = {
+    ("texts", "embed"): "embed(texts): a vector for each text",
+    ("texts", "classify"): "classify(texts): the classes of each text",
+    ("texts", "tokens"): "tokens(texts): the class of each token",
+    ("texts", "answer"): "answer(question, context): the part of the context that answers",
+    ("pictures", "embed"): "embed(pictures): a vector for each picture",
+    ("pictures", "classify"): "classify(pictures): the classes of each picture",
+    ("pictures", "detect"): "detect(pictures): the objects in each picture",
+    ("pictures", "segment"): "segment(pictures): the class of each point",
+    ("sound", "transcribe"): "transcribe(sounds, rate): what is said in each sound",
+    ("sound", "classify"): "classify(sounds, rate): the classes of each sound",
+}
+"""What a session does, by what a task takes, and its kind."""
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """The description of a folder. `route` is None if the model cannot be compiled here; `reason` says why, as it does
+    for a route. `tokenizer` is the kind of `tokenizer.json`, empty without one. `session` is what a session does,
+    empty for a model of tensors. A text has at most `most_tokens` tokens."""
+
+    name: str
+    architecture: str
+    model_type: str
+    weights: int
+    weight_bytes: int
+    route: Route | None
+    reason: str
+    tokenizer: str = ""
+    session: str = ""
+    labels: tuple[str, ...] = ()
+    most_tokens: int | None = None
+    inputs: tuple[PortEntry, ...] = ()
+    outputs: tuple[PortEntry, ...] = ()
+    dims: tuple[DimEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        return self.route is not None
+
+
+@interruptible
+@defects("while the folder is described")
+def inspect_folder(path: Path, dims: DimBounds | None = None) -> FolderReport:
+    """Describe a folder, with dims pinned or bounded as for a build.
+
+    Raises `UsageError` if it is damaged, or its parts do not fit, or it has no such dim."""
+    folder = read_folder(path)
+    kind = str(folder.config["model_type"])
+    report = FolderReport(
+        name=path.resolve().name,
+        architecture=str((folder.config.get("architectures") or [kind])[0]),
+        model_type=kind,
+        weights=len(folder.weights),
+        weight_bytes=sum(math.prod(array.shape) * array.itemsize for array in folder.weights.values()),
+        route=None,
+        reason="",
+        tokenizer=_tokenizer(folder),
+    )
+    try:
+        found = import_model(path, dims)
+    except UnsupportedModelError as error:
+        return replace(report, reason=str(error))
+    model, task = found.model, found.model.task
+    return replace(
+        report,
+        route=found.route,
+        reason=found.reason,
+        session="" if task is None else SESSIONS[task.takes, task.kind],
+        labels=() if task is None else task.labels,
+        most_tokens=task.most_tokens if isinstance(task, TextEntry) else None,
+        inputs=tuple(port_entry(port, model.dims) for port in model.inputs),
+        outputs=tuple(port_entry(port, model.dims) for port in model.outputs),
+        dims=tuple(dim_entry(dim) for dim in model.dims),
+        notes=model.notes,
+    )
+
+
+def _tokenizer(folder: Folder) -> str:
+    found = folder.json(TOKENIZER)
+    model = found.get("model") if isinstance(found, dict) else None
+    return str(model.get("type") or "unknown") if isinstance(model, dict) else ""

@@ -1,0 +1,1 @@
+"""The survey of transformers' architectures: docs/models.md."""
