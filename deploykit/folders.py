@@ -48,7 +48,7 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
-    model = _with_task(found)
+    model = with_text_task(found)
     try:
         return ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
     except UnsupportedModelError as error:
@@ -57,7 +57,7 @@ def load_model(path: Path, dims: DimBounds | None = None) -> ImportedModel:
         return replace(model, notes=(*model.notes, f"texts are padded to one length: {error}"))
 
 
-def _with_task(found: Imported) -> ImportedModel:
+def with_text_task(found: Imported) -> ImportedModel:
     """The model of texts with its task; it has none if it gives hidden states, or without a tokenizer. Raises
     `UsageError` if the tokenizer does not belong to the model."""
     model, folder, family = found.model, found.folder, found.family

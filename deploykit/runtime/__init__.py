@@ -11,6 +11,7 @@
 * `batching/stream.{h,c}`: instances that join while others run; `batching/instances.{h,c}`, `batching/records.c`,
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
+* `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -57,8 +58,10 @@ INSTANCES = tuple(
     BATCHING / name for name in ("instances.h", "instances.c", "records.c", "stream.h", "stream.c", "builder.h")
 )
 TEXT_INCLUDE = _ROOT / "text"
-TEXT_HEADER = TEXT_INCLUDE / "text.h"
+TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
+TEXTS_INCLUDE = _ROOT / "texts"
+TEXTS = tuple(TEXTS_INCLUDE / name for name in ("texts.h", "texts.c"))
 CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
@@ -79,6 +82,7 @@ ANDROID_INCLUDE = _ROOT / "android" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
 ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
 ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
+ANDROID_JNI_TEXT = _ROOT / "android" / "jni_text.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
 JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(

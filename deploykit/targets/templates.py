@@ -14,12 +14,16 @@ def render(package: str, name: str, values: Mapping[str, Any]) -> str:
     return _environment(package).get_template(f"{name}.j2").render(values)
 
 
+def render_shared(name: str, values: Mapping[str, Any]) -> str:
+    """The text of the file `name`, which targets share, from `shared/<name>.j2`."""
+    return _environment(None).get_template(f"{name}.j2").render(values)
+
+
 @cache
-def _environment(package: str) -> jinja2.Environment:
+def _environment(package: str | None) -> jinja2.Environment:
+    own = [] if package is None else [jinja2.PackageLoader(package)]
     return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader(package), jinja2.PackageLoader("deploykit.targets", "shared")]
-        ),
+        loader=jinja2.ChoiceLoader([*own, jinja2.PackageLoader("deploykit.targets", "shared")]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -59,10 +59,16 @@ def write_blob(config: Mapping[str, int], tables: Mapping[str, NDArray[np.generi
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file says of its tokenizer: ids are below `ids`; `limit` is the most tokens of its model, 0 if unknown."""
+    """What a file says of its tokenizer: ids are below `ids`; `limit` is the most tokens of its model, 0 if unknown.
+
+    The memory for a text follows from `model`, 0 to 2: WordPiece, BPE and Unigram, and from the characters and symbols
+    that a byte of it may become, in sixteenths."""
 
     ids: int
     limit: int
+    model: int
+    runes_per_byte: int
+    symbols_per_byte: int
 
 
 def facts_of(blob: bytes) -> Facts:
@@ -70,4 +76,5 @@ def facts_of(blob: bytes) -> Facts:
     head = np.frombuffer(blob, "<u4", 2 * len(TABLES), 16).reshape(-1, 2)
     offset, count = head[TABLES.index("config")]
     config = np.frombuffer(blob, "<u4", int(count), int(offset))
-    return Facts(int(head[TABLES.index("flags"), 1]), int(config[CONFIG.index("limit")]))
+    names = ("limit", "model", "runes_per_byte", "symbols_per_byte")
+    return Facts(int(head[TABLES.index("flags"), 1]), *(int(config[CONFIG.index(name)]) for name in names))

@@ -59,11 +59,11 @@ class Model:
         path = natives.assets / "weights.bin"
         data = path.read_bytes()
         if mapped:
-            assert natives("map", self.handle, -1, bytearray(bytes(path)), 0, len(data)) == 0
+            assert natives("map", self.handle, 0, -1, bytearray(bytes(path)), 0, len(data)) == 0
         else:
-            assert natives("allocate", self.handle, len(data)) == 0
+            assert natives("allocate", self.handle, 0, len(data)) == 0
             for at in range(0, len(data), 1000):
-                natives("fill", self.handle, at, bytearray(data[at : at + 1000]), len(data[at : at + 1000]))
+                natives("fill", self.handle, 0, at, bytearray(data[at : at + 1000]), len(data[at : at + 1000]))
         assert natives("init", self.handle) == 0
 
     def bind(self, inputs: Mapping[str, np.ndarray], function: int = 0) -> Bound:
@@ -187,8 +187,8 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
         with pytest.raises(DeploykitError, match=r"^1: .* is 1, but the states are made for 3$"):
             model.run({"x": x[:1]}, update)
-        assert natives("allocate", natives("create", 1), 64) == 0
-        natives("fill", model.handle, 1 << 40, bytearray(8), 8)  # behind the weights: nothing happens
+        assert natives("allocate", natives("create", 1), 0, 64) == 0
+        natives("fill", model.handle, 0, 1 << 40, bytearray(8), 8)  # behind the weights: nothing happens
         assert natives("memory", read, np.array([2, 3])) > 2 * 3 * 4
         natives("close", model.handle)
         assert natives.called == set(signatures(mean))
@@ -245,7 +245,7 @@ def test_the_machine_finds_misuse(package: Path, tmp_path: Path) -> None:
     """Arrays that Java never passes make the library do what the machine has to refuse."""
     needs, described = np.zeros(3, np.int64), np.zeros(36, np.int64)
     cases: list[tuple[str, str, Callable[[list[Buffer]], tuple[Any, ...]]]] = [
-        ("fill", "GetByteArrayRegion of 9 elements from 0 on, of 8", lambda _: (0, bytearray(8), 9)),
+        ("fill", "GetByteArrayRegion of 9 elements from 0 on, of 8", lambda _: (0, 0, bytearray(8), 9)),
         ("bind", "GetObjectArrayElement of 1 elements from 1 on, of 1", lambda own: (0, own[:1], described, needs)),
         ("bind", "GetLongArrayRegion of 18 elements from 18 on, of 20", lambda own: (0, own, described[:20], needs)),
         ("error", "GetArrayLength of a reference that is not live", lambda _: (None,)),

@@ -19,6 +19,7 @@ from deploykit.targets.android.jars import find_java_compiler
 from deploykit.targets.android.java import stubs
 from tests.android.conftest import aar_of, needs_java
 from tests.dynamic import models
+from tests.frontends.huggingface.test_texts import folder_of
 from tests.frontends.running_mean import running_mean, weights
 from tests.ragged import ragged_model
 
@@ -55,6 +56,11 @@ def _built(model: object, dims: object = None) -> Callable[[Path], object]:
     return lambda folder: deploykit.build(model, AndroidTarget(["x86_64"]), dims, folder)  # type: ignore[arg-type]
 
 
+def _sentiment(folder: Path) -> None:
+    source = folder_of(folder.with_name("source") / "Sentiment", "bert-classes")
+    deploykit.build(source, AndroidTarget(["x86_64"]), output=folder)
+
+
 SUBJECTS = {
     "Cnn": Subject(
         _built(CASES["cnn"].make(), {"batch": (1, 8)}), {"image": "float[]"}, {"image": "float[]", "batch": "long"}
@@ -65,6 +71,7 @@ SUBJECTS = {
         {"rows": "float[]", "rows2": "long"},
     ),
     "Encoder": Subject(_built(_encoder()), dict.fromkeys(("first", "second", "third"), "long[]"), {"ids": "Ragged"}),
+    "Sentiment": Subject(_sentiment, {}, {}),
     "TreeLSTM": Subject(_built(f"{models.__file__}:TreeLSTM"), {}, {}),
 }
 """By the name of the class."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tvm import tirx
+from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Choice, Declined
 from deploykit.compiler.devices.cpu import Device
@@ -33,6 +34,7 @@ from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, wr
 from deploykit.compiler.schedules.vloop import is_vloop, scheduled
 from deploykit.compiler.tir.inexact import EXACT
 from deploykit.compiler.tir.rewriting import collect, sequence
+from deploykit.compiler.tir.values import dtype_of
 
 Rule = Callable[[Stage, Views, Device], "list[tirx.Stmt] | Declined"]
 
@@ -87,9 +89,9 @@ def _scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tupl
     if is_vloop(func):
         return scheduled(func, device, schedule_explained)
     before: dict[str, str] = {}
-    if device.vector_bits and not device.halves and _has_halves(func):
+    if device.vector_bits and not device.halves and _computes_halves(func):
         device = replace(device, vector_bits=0)
-        before["vectors"] = "it has tensors of float16, for which the device has no instructions"
+        before["vectors"] = "it computes float16, for which the device has no instructions"
     nest = prepared(func)
     if isinstance(nest, Declined):
         body = fit_registers(func.body, device)
@@ -136,9 +138,14 @@ def _scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tupl
     return result, tuple(choices)
 
 
-def _has_halves(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel has float16 tensors. Without float16 instructions, vectors of them become very long code."""
-    return any(tirx.is_buffer_var(param) and str(param.ty.dtype) == "float16" for param in func.params)
+def _computes_halves(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel does more with float16 than to read it as float32. Without float16 instructions, vectors that
+    are rounded to float16 become very long code."""
+    if any(dtype_of(store.buffer) == "float16" for store in collect(func.body, tirx.BufferStore)):
+        return True
+    halves = sum(dtype_of(load) == "float16" for load in collect(func.body, ir.TensorLoad))
+    widened = [cast for cast in collect(func.body, prim.Cast) if dtype_of(cast) == "float32"]
+    return halves > sum(isinstance(cast.value, ir.TensorLoad) and dtype_of(cast.value) == "float16" for cast in widened)
 
 
 def _longest_rows(nest: Nest, position: int) -> tuple[Rows | None, int]:

@@ -2,9 +2,9 @@
    the functions of a session one at a time, and turns statuses into exceptions.
 
    Compile with -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the alignment that kernels need>: inside
-   of an app's file, weights start at multiples of 4 bytes. DK_MOST_DIMS is at least the number of dims of each
-   function. For a model with kernels for GPUs also with -DDK_ON_GPU=<prefix of its functions for them>, and with
-   -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with -DDK_PROFILE. */
+   of an app's file, weights start at multiples of 4 bytes. For a model of texts also with -DDK_TEXTS. DK_MOST_DIMS is
+   at least the number of dims of each function. For a model with kernels for GPUs also with -DDK_ON_GPU=<prefix of its
+   functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with -DDK_PROFILE. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -12,6 +12,8 @@
 
 /* Mapped ranges of files start at multiples of any page size. */
 #define PAGE_BYTES 65536
+/* DK_TEXT_ALIGNMENT. */
+#define TABLES_ALIGNMENT 8
 
 #define FIRST_ROOM 4096
 #define SHAPE_LONGS (1 + DK_MAX_RANK)
@@ -34,15 +36,20 @@ static void JNI_close(jni_environment* env, jobject type, jlong handle) {
 #ifdef DK_ON_GPU
     dk_leave_gpu(own);
 #endif
+#ifdef DK_TEXTS
+    dk_close_tokenizer(own);
+#endif
     dk_pool_stop(own->pool);
-    if (own->mapped != NULL) {
-        munmap(own->mapped, own->mapped_bytes);
+    for (index = 0; index < BLOBS; ++index) {
+        if (own->blobs[index].mapped != NULL) {
+            munmap(own->blobs[index].mapped, own->blobs[index].mapped_bytes);
+        }
+        free(own->blobs[index].copied);
     }
     for (index = 0; own->parts != NULL && index < dk_function_count; ++index) {
         free_part(&own->parts[index]);
     }
     free(own->parts);
-    free(own->copied);
     free(own->arena);
     free(own->state);
     free(own);
@@ -91,9 +98,9 @@ static jlong JNI_create(jni_environment* env, jobject type, jint threads) {
     return (jlong)(intptr_t)own;
 }
 
-/* Room for weights that Java fills. */
-static jint JNI_allocate(jni_environment* env, jobject type, jlong handle, jlong bytes) {
-    session* own = session_of(handle);
+/* Room for a file that Java fills. */
+static jint JNI_allocate(jni_environment* env, jobject type, jlong handle, jint file, jlong bytes) {
+    blob* own = &session_of(handle)->blobs[file];
     (void)env;
     (void)type;
     if ((uint64_t)bytes > SIZE_MAX - DK_ALIGNMENT ||
@@ -101,27 +108,31 @@ static jint JNI_allocate(jni_environment* env, jobject type, jlong handle, jlong
         own->copied = NULL;
         return NO_MEMORY;
     }
-    own->weights = own->copied;
-    own->weights_bytes = (size_t)bytes;
+    own->data = own->copied;
+    own->bytes = (size_t)bytes;
     return DK_OK;
 }
 
-static void JNI_fill(jni_environment* env, jobject type, jlong handle, jlong offset, jobject bytes, jint count) {
-    session* own = session_of(handle);
+static void
+JNI_fill(jni_environment* env, jobject type, jlong handle, jint file, jlong offset, jobject bytes, jint count) {
+    blob* own = &session_of(handle)->blobs[file];
     (void)type;
-    if (offset >= 0 && (uint64_t)offset + (uint64_t)count <= own->weights_bytes) {
+    if (offset >= 0 && (uint64_t)offset + (uint64_t)count <= own->bytes) {
         jni_read_bytes(env, bytes, 0, count, (unsigned char*)own->copied + offset);
     }
 }
 
-/* Use a range of an open file, or of the file `path`, a text that ends with zero, as weights. */
-static jint
-JNI_map(jni_environment* env, jobject type, jlong handle, jint file, jobject path, jlong offset, jlong bytes) {
-    session* own = session_of(handle);
+/* Use a range of an open file, or of the file `path`, a text that ends with zero, as a file of the model. */
+static jint JNI_map(
+    jni_environment* env, jobject type, jlong handle, jint file, jint descriptor, jobject path, jlong offset,
+    jlong bytes
+) {
+    blob* own = &session_of(handle)->blobs[file];
     const jlong start = offset / PAGE_BYTES * PAGE_BYTES;
+    const size_t alignment = file == TABLES ? TABLES_ALIGNMENT : DK_WEIGHTS_ALIGNMENT;
     const unsigned char* found;
     void* mapped;
-    int opened = file;
+    int opened = descriptor;
     if (bytes <= 0 || (uint64_t)(bytes + offset - start) > SIZE_MAX) {
         return bytes == 0 ? DK_OK : NOT_MAPPED;
     }
@@ -145,8 +156,8 @@ JNI_map(jni_environment* env, jobject type, jlong handle, jint file, jobject pat
     own->mapped = mapped;
     own->mapped_bytes = (size_t)(bytes + offset - start);
     found = (const unsigned char*)mapped + (offset - start);
-    if ((uintptr_t)found % DK_WEIGHTS_ALIGNMENT != 0) {
-        jint status = JNI_allocate(env, type, handle, bytes);
+    if ((uintptr_t)found % alignment != 0) {
+        jint status = JNI_allocate(env, type, handle, file, bytes);
         if (status == DK_OK) {
             memcpy(own->copied, found, (size_t)bytes);
         }
@@ -154,13 +165,14 @@ JNI_map(jni_environment* env, jobject type, jlong handle, jint file, jobject pat
         own->mapped = NULL;
         return status;
     }
-    own->weights = found;
-    own->weights_bytes = (size_t)bytes;
+    own->data = found;
+    own->bytes = (size_t)bytes;
     return DK_OK;
 }
 
 static jint JNI_init(jni_environment* env, jobject type, jlong handle) {
     session* own = session_of(handle);
+    const blob* weights = &own->blobs[WEIGHTS];
     int32_t index;
     jint result = DK_OK;
     (void)env;
@@ -168,8 +180,8 @@ static jint JNI_init(jni_environment* env, jobject type, jlong handle) {
     for (index = 0; index < dk_function_count && result == DK_OK; ++index) {
         const runner* cpu = &own->parts[index].on_cpu;
         const size_t of_cpu = cpu->program->descriptor->weights_bytes; /* those for GPUs follow */
-        const size_t bytes = own->weights_bytes < of_cpu ? own->weights_bytes : of_cpu;
-        result = failed(own, cpu->program->init(cpu->model, own->weights, bytes), cpu->model->error);
+        const size_t bytes = weights->bytes < of_cpu ? weights->bytes : of_cpu;
+        result = failed(own, cpu->program->init(cpu->model, weights->data, bytes), cpu->model->error);
         cpu->model->executor = own->pool == NULL ? NULL : dk_pool_executor(own->pool);
     }
     return result;
@@ -402,11 +414,16 @@ static const jni_method methods[] = {
     {"adapter", "(II[B[B)I", (jni_function)JNI_adapter},
     {"leave", "(J)V", (jni_function)JNI_leave},
 #endif
+#ifdef DK_TEXTS
+    {"openTexts", "(J)I", (jni_function)JNI_openTexts},
+    {"encode", "(J[B[BI[J)I", (jni_function)JNI_encode},
+    {"tokens", "(J[J[J[J[J)V", (jni_function)JNI_tokens},
+#endif
     {"create", "(I)J", (jni_function)JNI_create},
     {"close", "(J)V", (jni_function)JNI_close},
-    {"allocate", "(JJ)I", (jni_function)JNI_allocate},
-    {"fill", "(JJ[BI)V", (jni_function)JNI_fill},
-    {"map", "(JI[BJJ)I", (jni_function)JNI_map},
+    {"allocate", "(JIJ)I", (jni_function)JNI_allocate},
+    {"fill", "(JIJ[BI)V", (jni_function)JNI_fill},
+    {"map", "(JII[BJJ)I", (jni_function)JNI_map},
     {"init", "(J)I", (jni_function)JNI_init},
     {"error", "(J[B)V", (jni_function)JNI_error},
     {"bind", "(JI[Ljava/nio/ByteBuffer;[J[J)I", (jni_function)JNI_bind},

@@ -55,7 +55,7 @@ static char* copied(jni_environment* env, jobject bytes) {
 
 /* Copy the weights to the device, and make the model ready to run there. */
 static jint prepare(session* own, const dk_gpu_program* program) {
-    const unsigned char* weights = (const unsigned char*)own->weights + program->first_weight;
+    const unsigned char* weights = (const unsigned char*)own->blobs[WEIGHTS].data + program->first_weight;
     dk_status status = program->weights_bytes > 0 ? own->gpu->load(own->gpu, weights) : DK_OK;
     int32_t index;
     failed(own, status, own->gpu->driver.error != NULL ? own->gpu->driver.error : "the device failed");

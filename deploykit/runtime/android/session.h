@@ -30,13 +30,22 @@ typedef struct part {
     int64_t* kept; /* what `room` and the dims of the model were when a call began */
 } part;
 
-typedef struct session {
-    dk_pool* pool;
+/* A file in memory. */
+typedef struct blob {
     void* mapped;
     size_t mapped_bytes;
-    void* copied; /* weights that cannot be mapped */
-    const void* weights;
-    size_t weights_bytes;
+    void* copied; /* what cannot be mapped */
+    const void* data;
+    size_t bytes;
+} blob;
+
+/* The files of a model, by the numbers that Java has for them. */
+enum { WEIGHTS, TABLES, BLOBS };
+
+typedef struct session {
+    dk_pool* pool;
+    blob blobs[BLOBS];
+    struct dk_tokenizer* tokenizer; /* NULL: the model takes no texts, or has not opened it yet */
     void* arena;
     size_t arena_bytes;
     void* state;
@@ -87,6 +96,16 @@ jint JNI_open(
 );
 jint JNI_adapter(jni_environment* env, jobject type, jint driver, jint index, jobject name, jobject version);
 void JNI_leave(jni_environment* env, jobject type, jlong handle);
+
+/* jni_text.c */
+void dk_close_tokenizer(session* own);
+jint JNI_openTexts(jni_environment* env, jobject type, jlong handle);
+jint JNI_encode(
+    jni_environment* env, jobject type, jlong handle, jobject first, jobject second, jint most, jobject count
+);
+void JNI_tokens(
+    jni_environment* env, jobject type, jlong handle, jobject ids, jobject types, jobject places, jobject texts
+);
 
 /* jni_profile.c */
 jint JNI_measure(jni_environment* env, jobject type, jlong handle, jint steps);

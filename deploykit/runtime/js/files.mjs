@@ -45,13 +45,33 @@ export async function fetchFile(url, entry, transfer) {
   return bytes;
 }
 
+/** The JSON files that are under way, by address. */
+/** @type {Map<string, { signal: AbortSignal | undefined, json: Promise<any> }>} */
+const underWay = new Map();
+
 /**
- * Fetch and parse a JSON file.
+ * Fetch and parse a JSON file. Calls at the same time, with the same signal, share the transfer and the value.
  * @param {URL} url
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-export async function fetchJson(url, signal) {
+export function fetchJson(url, signal) {
+  const other = underWay.get(url.href);
+  if (other && other.signal === signal) {
+    return other.json;
+  }
+  const own = { signal, json: parsed(url, signal) };
+  underWay.set(url.href, own);
+  const done = () => underWay.get(url.href) === own && underWay.delete(url.href);
+  own.json.then(done, done);
+  return own.json;
+}
+
+/**
+ * @param {URL} url
+ * @param {AbortSignal} [signal]
+ */
+async function parsed(url, signal) {
   let text;
   if (url.protocol === 'file:') {
     text = new TextDecoder().decode(await readFile(url));

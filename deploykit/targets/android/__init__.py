@@ -10,6 +10,9 @@ As libraries for C and C++ (format `so`):
 
 <abi>/lib<name>.so weights.bin kernels.spv kernels.cl include/ README.md
 
+A library of a model of texts has the tokenizer and the functions for texts; its tables are in `tokenizer.bin`, which is
+among the assets of an AAR.
+
 With kernels for GPUs a library also has the drivers, and the program that runs on them; their code is the same for all
 ABIs.
 """
@@ -29,6 +32,9 @@ from deploykit.artifact.devices import CODE
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
+from deploykit.targets.texts import COPIED as TEXTS
+from deploykit.targets.texts import emit_texts, task_of, texts_view
+from deploykit.targets.texts import exported as exported_for_texts
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -112,7 +118,8 @@ class AndroidTarget:
             _require_typed(levels[0])
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
-            emitted |= {f"{abi}-{name}": text.encode() for name, text in emit_host(parts, options.version).items()}
+            texts = emit_host(parts, options.version) | emit_texts(parts[0], options.version)
+            emitted |= {f"{abi}-{name}": text.encode() for name, text in texts.items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
                 objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=options.fast_math)
@@ -149,7 +156,7 @@ class AndroidTarget:
         program = levels[0]
         view = package_view(program, options.version)
         view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
-        view["instances"] = program.dynamic
+        view |= {"instances": program.dynamic, "texts": texts_view(program, options.version)}
         view |= _names(view["prefix"], options.settings)
         java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
@@ -167,6 +174,7 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
+                assets |= program.task_files
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:
@@ -191,10 +199,10 @@ class AndroidTarget:
         (folder / INCLUDE).mkdir()
         found = {name.removeprefix(start): data for name, data in emitted.items() if name.startswith(start)}
         texts = {name: data for name, data in found.items() if name.endswith(".h")}
-        further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
+        further = _further(program)
         if devices:
             further = (*further, runtime.DRIVER_HEADER, runtime.INCLUDE / "gpu.h")
-        for header in (*HEADERS, *(path for path in further if path.suffix == ".h")):
+        for header in (*HEADERS, *(path for path in further if path.suffix == ".h" and path != runtime.TEXT_TABLES)):
             texts[header.name] = header.read_bytes()
         for name, data in texts.items():
             (folder / INCLUDE / name).write_bytes(data)
@@ -216,8 +224,8 @@ class AndroidTarget:
         from deploykit.targets.host import exported
 
         program = programs[0]
-        further = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
-        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*"]
+        further = _further(program)
+        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*", *exported_for_texts(program)]
         if view["on_gpu"] is not None:
             further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
             exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
@@ -238,6 +246,12 @@ class AndroidTarget:
             return output
 
         return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
+
+
+def _further(program: Program) -> tuple[Path, ...]:
+    """The sources beside the core that a model needs, except those for GPUs."""
+    own = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
+    return own if task_of(program) is None else (*own, *TEXTS)
 
 
 def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -264,6 +278,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
+    macros |= {} if view["texts"] is None else {"DK_TEXTS": 1}
     if view["on_gpu"] is not None:
         macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
         macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}

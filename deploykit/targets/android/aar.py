@@ -16,6 +16,9 @@ _PACKAGE = "deploykit.targets.android"
 _CHECKSUMS = ("md5", "sha1", "sha256")
 _CHUNK = 1 << 20
 
+MAPPED = ".bin"
+"""The end of the names of assets that are mapped into memory, so that they are not compressed."""
+
 
 def write_maven(
     view: dict[str, Any], libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path
@@ -61,7 +64,7 @@ def _write_aar(
         }
         if weights.stat().st_size > 0:
             entries[asset] = weights
-        write_zip(path, entries, [asset, "classes.jar"])
+        write_zip(path, entries, [*(name for name in entries if name.endswith(MAPPED)), "classes.jar"])
 
 
 def _write_checksums(folder: Path, files: list[str]) -> list[str]:

@@ -41,7 +41,10 @@ CLASSES = (
 OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
 """The classes that dynamic models have."""
 
-FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
+OF_TEXTS = ("Texts", "Tokens", "Label", "Span")
+"""The classes of models of texts."""
+
+FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_TEXTS, *OF_INSTANCES)
 """The classes that some models have."""
 
 EXCEPTIONS = {
@@ -92,6 +95,15 @@ SuppressWarnings
 """Names of classes that the sources use."""
 
 
+_TEXT_EXAMPLES = {
+    "embed": ("float[][] vectors", "val vectors: Array<FloatArray>", 'embed("A text.", "Another one.")'),
+    "classify": ("List<Label> labels", "val labels: List<Label>", 'classify("A text.")'),
+    "tokens": ("List<Span> spans", "val spans: List<Span>", 'tokens("A text.")'),
+    "answer": ("Span answer", "val answer: Span", 'answer("A question?", "A context.")'),
+}
+"""By kind: what a call gives, in Java and in Kotlin, and the call."""
+
+
 def sources(view: Mapping[str, Any]) -> dict[str, str]:
     """The sources by path. `view` is that of `package_view`, with the name of the package."""
     folder = str(view["package"]).replace(".", "/")
@@ -113,6 +125,8 @@ def _further(model: Mapping[str, Any]) -> list[str]:
     has_ragged = any(function["ragged"] for function in model["functions"])
     has = {"Gpus": model["on_gpu"], "Profile": model["profiled"], "Ragged": has_ragged, "RaggedPorts": has_ragged}
     has |= dict.fromkeys(OF_INSTANCES, model["instances"] is not None)
+    kind = model["texts"] and model["texts"]["kind"]
+    has |= {"Texts": kind, "Tokens": kind, "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
     return [name for name in FURTHER if has[name]]
 
 
@@ -141,7 +155,29 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
         "stateful": states is not None,
         "least": [f"{dim['minimum']}L" for dim in states or ()],
         "profiled": is_profiled(view),
+        "texts": view["texts"] and _texts(view["texts"], functions[0], found[0]),
         "instances": None if model is None else instances_view(model, inputs, _unique, {*_taken(), name}),
+    }
+
+
+def _texts(texts: Mapping[str, Any], own: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
+    """A model of texts: its names of classes, and the arguments and results of a run with the tokens of some texts."""
+    ragged = texts["lengths"] >= 0
+    words = {texts["ids"]: "ids", texts["types"]: "types"}
+    given = [index for index in range(len(own["inputs"])) if index != texts["lengths"]]
+    padded = [f"Tensor.of({f'{words[i]}[0]' if i in words else 'mask'}, 1, count)" for i in given]
+    java, kotlin, call = _TEXT_EXAMPLES[texts["kind"]]
+    return {
+        **texts,
+        "java_example": f"{java} = model.{call};",
+        "kotlin_example": f"{kotlin} = model.{call}",
+        "labels": [_string(name) for name in texts["names"]],
+        "ragged": ragged,
+        "arguments": [f"Ragged.of({words[i]})" for i in given] if ragged else padded,
+        "results": [
+            f"result.{port['word']}{'.values()' if port['returned'] == 'Ragged' else ''}.floats()"
+            for port in function["outputs"]
+        ],
     }
 
 
@@ -153,6 +189,7 @@ def readme_view(view: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {name: function[name] for name in ("run", "result", "memory", "run_async", "ragged")}
     first = function["outputs"][0]
     own |= {"class": model["class"], "first": first, "state_dims": model["states"], "instances": model["instances"]}
+    own["texts"] = model["texts"]
     own["variable"] = "values" if first["word"] in ("result", "model", "context") else first["word"]
     return own | {"arguments": [text.rpartition(" ")[2] for text in given]}
 

@@ -68,7 +68,8 @@ def link(
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
-    places = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
+    own = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
+    places = (*own, runtime.TEXT_INCLUDE, runtime.TEXTS_INCLUDE)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
     options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
@@ -99,7 +100,8 @@ def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
     """The sources of the interface for Java; `macros` are None without one."""
     if macros is None:
         return ()
-    return (*runtime.ANDROID_JNI, *((runtime.ANDROID_JNI_GPU,) if "DK_ON_GPU" in macros else ()))
+    further = {"DK_ON_GPU": runtime.ANDROID_JNI_GPU, "DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+    return (*runtime.ANDROID_JNI, *(path for macro, path in further.items() if macro in macros))
 
 
 def _linked(name: str, version: Path) -> list[str]:

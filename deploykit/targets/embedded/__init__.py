@@ -5,6 +5,8 @@ model.h model.c     the interface and the host code of the model; deploykit.h de
 kernels.c           the kernels
 weights.h weights.c the constants, as const data that can stay in flash
 states.h states.c   for a model with states
+model_texts.h model_texts.c   for a model of texts: its functions for texts; tokenizer.h and tokenizer.c
+                    the tables as const data; text.h, texts.h and others the sources
 main.c              an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
 """
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.targets import texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from deploykit.engines import Engine, EngineOptions
 
 EXAMPLE = "main.c"
+TOKENIZER = "tokenizer"
+"""The name of the constant with the tables, and of its files."""
+CONSTANTS = ("weights.c", f"{TOKENIZER}.c")
 PROJECT_FILES = (EXAMPLE, "Makefile", "CMakeLists.txt", "README.md")
 
 
@@ -59,17 +65,18 @@ class EmbeddedTarget:
         _require_bounds(program)
         if options.fast_math:
             raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
-        texts = emit_host(programs, options.version)
-        texts["kernels.c"] = emit_c(program.kernels, prefix_of(program))
-        return {name: text.encode() for name, text in texts.items()}
+        written = emit_host(programs, options.version) | texts.emit_texts(program, options.version)
+        written["kernels.c"] = emit_c(program.kernels, prefix_of(program))
+        return {name: text.encode() for name, text in written.items()}
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.header import package_view
-        from deploykit.compiler.codegen.weights.c_source import write_weights_c
+        from deploykit.compiler.codegen.weights.c_source import write_bytes_c, write_weights_c
 
         (program,) = programs
+        task = texts.task_of(program)
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
@@ -77,17 +84,24 @@ class EmbeddedTarget:
             runtime.HEADER,
             *runtime.CORE,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
+            *(() if task is None else texts.COPIED),
         )
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights_c(program, folder)
         names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
+        if task is not None:
+            (tables,) = program.task_files.values()
+            write_bytes_c(tables, view["prefix"], TOKENIZER, folder)
+            names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
-        view |= {"headers": headers, "sources": sources}
+        view |= {"headers": headers, "sources": sources, "texts": texts.texts_view(program, options.version)}
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
-            template = "instances.c" if name == EXAMPLE and view["dynamic"] else name
+            template = name
+            if name == EXAMPLE:
+                template = "instances.c" if view["dynamic"] else "texts.c" if view["texts"] else name
             (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
         return [*headers, *sources, *PROJECT_FILES]
 
@@ -106,7 +120,7 @@ def _library(sources: Sequence[Path], scratch: Path) -> Path:
     compiler = find_c_compiler()
     objects = [scratch / f"{source.name}.o" for source in sources]
     for source, made in zip(sources, objects, strict=True):
-        compiler.compile(source, made, "-O0" if source.name == "weights.c" else "-O2", "-fPIC")
+        compiler.compile(source, made, "-O0" if source.name in CONSTANTS else "-O2", "-fPIC")
     library = scratch / "libmodel.so"
     compiler.link_shared(objects, library)
     return library

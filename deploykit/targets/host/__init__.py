@@ -7,8 +7,8 @@ kernels.spv kernels.cl   the code of the kernels for the devices vulkan and open
 model_on_gpu.h <name>_on_gpu_kernels.h   the interface of the model on these devices, gpu.h that of their drivers
 model.c part_*.c deploykit.c errors.c threads.c cpu.c kernels.o   the sources and objects of the library, to link them
                 into a program instead; part_*.c exist if there are kernels for several CPUs
-text.h tokenizer.bin   of a model of texts: the interface of the tokenizer in the library, and its tables; text.c and
-                others are its sources
+model_texts.h texts.h text.h tokenizer.bin   of a model of texts: the interface for texts, that of the tokenizer in the
+                library, and its tables; model_texts.c, texts.c and others are their sources
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
+from deploykit.targets import texts
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
@@ -57,7 +58,7 @@ MODEL_ON_GPU = f"model{ON_GPU}"
 """The files with these functions, without their ends."""
 
 
-INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU))
+INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU, *texts.INCLUDED))
 
 
 class HostTarget:
@@ -91,10 +92,10 @@ class HostTarget:
         from deploykit.compiler.codegen.weights.blob import first_weight
 
         levels, on_gpu = split_gpu(programs)
-        texts = emit_host(levels, options.version)
+        written = emit_host(levels, options.version) | texts.emit_texts(levels[0], options.version)
         kernels: dict[str, bytes] = {}
         if on_gpu is not None:
-            texts |= emit_host([on_gpu], options.version, MODEL_ON_GPU)
+            written |= emit_host([on_gpu], options.version, MODEL_ON_GPU)
             kernels = emit_kernels(on_gpu, options.devices, options.version, first_weight(levels[0], on_gpu))
         objects = [
             emit_object(
@@ -105,7 +106,7 @@ class HostTarget:
             )
             for part in (*levels, *([] if on_gpu is None else [on_gpu]))
         ]
-        return {name: text.encode() for name, text in texts.items()} | kernels | {"kernels.o": join(objects)}
+        return {name: text.encode() for name, text in written.items()} | kernels | {"kernels.o": join(objects)}
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
@@ -121,21 +122,21 @@ class HostTarget:
             (folder / name).write_bytes(data)
         view["parts"] = len(levels) > 1
         view["on_gpu"] = None if on_gpu is None else package_view(on_gpu, options.version)
-        view |= {"devices": options.devices, "files": CODE}
+        view |= {"devices": options.devices, "files": CODE, "texts": texts.texts_view(program, options.version)}
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         copied = (
             *COPIED,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         )
-        if program.task is not None and program.task.takes == "texts":
-            copied = (*copied, *runtime.TEXT)
+        if texts.task_of(program) is not None:
+            copied = (*copied, *texts.COPIED)
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin", on_gpu)
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
-        public = exported(view["functions"], instances=program.runs_instances)
+        public = [*exported(view["functions"], instances=program.runs_instances), *texts.exported(program)]
         if on_gpu is not None:
             public += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]

@@ -147,13 +147,23 @@ static jlong invoke(const method* own, const argument* arguments) {
         return CALL(jint, jlong, jint)(env, type, NUMBER(0), INT(1));
     } else if (IS("(JJ)I")) {
         return CALL(jint, jlong, jlong)(env, type, NUMBER(0), NUMBER(1));
+    } else if (IS("(JIJ)I")) {
+        return CALL(jint, jlong, jint, jlong)(env, type, NUMBER(0), INT(1), NUMBER(2));
     } else if (IS("(JIZ)V")) {
         CALL(void, jlong, jint, jboolean)(env, type, NUMBER(0), INT(1), (jboolean)NUMBER(2));
-    } else if (IS("(JJ[BI)V")) {
-        CALL(void, jlong, jlong, jobject, jint)(env, type, NUMBER(0), NUMBER(1), OBJECT(2), INT(3));
-    } else if (IS("(JI[BJJ)I")) {
-        return CALL(jint, jlong, jint, jobject, jlong, jlong)(
-            env, type, NUMBER(0), INT(1), OBJECT(2), NUMBER(3), NUMBER(4)
+    } else if (IS("(JIJ[BI)V")) {
+        CALL(void, jlong, jint, jlong, jobject, jint)(env, type, NUMBER(0), INT(1), NUMBER(2), OBJECT(3), INT(4));
+    } else if (IS("(JII[BJJ)I")) {
+        return CALL(jint, jlong, jint, jint, jobject, jlong, jlong)(
+            env, type, NUMBER(0), INT(1), INT(2), OBJECT(3), NUMBER(4), NUMBER(5)
+        );
+    } else if (IS("(J[B[BI[J)I")) {
+        return CALL(jint, jlong, jobject, jobject, jint, jobject)(
+            env, type, NUMBER(0), OBJECT(1), OBJECT(2), INT(3), OBJECT(4)
+        );
+    } else if (IS("(J[J[J[J[J)V")) {
+        CALL(void, jlong, jobject, jobject, jobject, jobject)(
+            env, type, NUMBER(0), OBJECT(1), OBJECT(2), OBJECT(3), OBJECT(4)
         );
     } else if (IS("(J[B)V")) {
         CALL(void, jlong, jobject)(env, type, NUMBER(0), OBJECT(1));

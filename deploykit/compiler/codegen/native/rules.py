@@ -165,8 +165,9 @@ def _kept(value: Expr) -> Expr:
 
 
 def _widened(value: Expr) -> Expr:
-    """float16 as float32. The bits of a magnitude, at the place of float32's, stand for the number times 2 to the -112,
-    also those of subnormal numbers. Infinity and NaN have the greatest exponent in both."""
+    """float16 as float32. The magnitude's bits move to float32's place, and the exponent gets float32's bias; infinity
+    and NaN have the greatest exponent in both. A subnormal number is the difference of two normal ones, because some
+    vector units take subnormal numbers of float32 for zero."""
     half = str(value.ty.dtype)
     narrow, bits, single = (half.replace("float16", dtype) for dtype in ("uint16", "uint32", "float32"))
 
@@ -175,8 +176,10 @@ def _widened(value: Expr) -> Expr:
 
     wide = tirx.reinterpret(narrow, value).astype(bits)
     magnitude = (wide & const(0x7FFF)) << const(13)
-    number = tirx.reinterpret(bits, tirx.reinterpret(single, magnitude) * tirx.const(2.0**112, single))
-    unsigned = tirx.Select(magnitude >= const(0x0F800000), magnitude | const(0x7F800000), number)
+    normal = magnitude + tirx.Select(magnitude >= const(31 << 23), const(224 << 23), const(112 << 23))
+    above = tirx.reinterpret(single, magnitude + const(113 << 23))
+    subnormal = tirx.reinterpret(bits, above - tirx.const(2.0**-14, single))
+    unsigned = tirx.Select(magnitude < const(1 << 23), subnormal, normal)
     return tirx.reinterpret(single, unsigned | ((wide & const(0x8000)) << const(16)))
 
 

@@ -2,12 +2,13 @@
 
 A small constant is written as numbers of its own type, which a person can read. A large constant, or one with values
 that C has no literals for (infinities, NaN), is written as rows of bytes, which compilers read ten times faster.
-Members named `gap...` fill the space up to the next offset.
+Members named `gap...` fill the space up to the next offset. Bytes that are no constants, such as tables, are written in
+the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -31,10 +32,8 @@ _LINE = 110
 _OCTAL = np.array([list(b"\\%03o" % byte) for byte in range(256)], dtype=np.uint8)
 
 _SOURCE_HEAD = """\
-#include "weights.h"
-
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "these weights are little-endian"
+#error "these bytes are little-endian"
 #endif
 /* Rows of bytes are written as strings without a terminator. */
 #if defined(__has_warning)
@@ -56,7 +55,7 @@ def write_weights_c(program: Program, folder: Path) -> None:
     with (folder / "weights.h").open("w", encoding="ascii") as header:
         header.write(_header(program, prefix))
     with (folder / "weights.c").open("wb") as source:
-        source.write(f"/* The weights of {prefix}. */\n{_SOURCE_HEAD}\n".encode())
+        source.write(f'/* The weights of {prefix}. */\n#include "weights.h"\n\n{_SOURCE_HEAD}\n'.encode())
         source.write(f"DK_ALIGNED const {prefix}_weights_t {prefix}_weights = {{\n".encode())
         for _, constant, gap in _layout(program):
             _write_constant(source, constant)
@@ -67,17 +66,34 @@ def write_weights_c(program: Program, folder: Path) -> None:
         source.write(b"};\n")
 
 
+def write_bytes_c(data: bytes, prefix: str, what: str, folder: Path) -> None:
+    """Write `<what>.h` and `<what>.c`, which declare and define the constant `<prefix>_<what>`, a struct of these
+    bytes."""
+    array = np.frombuffer(data, np.uint8)
+    with (folder / f"{what}.h").open("w", encoding="ascii") as header:
+        header.write(_declared(prefix, what, "_open", list(_rows("rows", array, ""))))
+    with (folder / f"{what}.c").open("wb") as source:
+        source.write(f'/* The {what} of {prefix}. */\n#include "{what}.h"\n\n{_SOURCE_HEAD}\n'.encode())
+        source.write(f"DK_ALIGNED const {prefix}_{what}_t {prefix}_{what} = {{\n".encode())
+        _write_rows(source, array)
+        source.write(b"};\n")
+
+
 def _header(program: Program, prefix: str) -> str:
     members = [line for name, constant, gap in _layout(program) for line in _members(name, constant, gap)]
-    members = members or ["unsigned char none;"]
-    upper = prefix.upper()
-    macro = f"{upper}_WEIGHTS_H"
+    return _declared(prefix, "weights", "_init", members or ["unsigned char none;"])
+
+
+def _declared(prefix: str, what: str, taker: str, members: Sequence[str]) -> str:
+    """A header with a constant struct, which the function that ends with `taker` takes."""
+    upper, macro = f"{prefix}_{what}".upper(), f"{prefix}_{what}_h".upper()
+    name = f"{prefix}_{what}"
     return (
-        f"/* The weights of {prefix}: pass `&{prefix}_weights` and {upper}_WEIGHTS_BYTES to {prefix}_init. */\n"
+        f"/* The {what} of {prefix}: pass `&{name}` and {upper}_BYTES to {prefix}{taker}. */\n"
         f'#ifndef {macro}\n#define {macro}\n\n#include "deploykit.h"\n\n'
-        f"typedef struct {prefix}_weights_t {{\n"
+        f"typedef struct {name}_t {{\n"
         + "".join(f"    {member}\n" for member in members)
-        + f"}} {prefix}_weights_t;\n\nextern const {prefix}_weights_t {prefix}_weights;\n\n#endif\n"
+        + f"}} {name}_t;\n\nextern const {name}_t {name};\n\n#endif\n"
     )
 
 
@@ -95,13 +111,18 @@ def _members(name: str, constant: Constant, gap: int) -> Iterator[str]:
     if _is_readable(data):
         yield f"{storage_type(str(data.dtype))} {name}[{data.size}]; /* {list(data.shape)} */"
     else:
-        rows, rest = divmod(data.nbytes, _ROW)
-        if rows:
-            yield f"unsigned char {name}[{rows}][{_ROW}]; /* {data.dtype}{list(data.shape)} */"
-        if rest:
-            yield f"unsigned char {name}_end[{rest}];"
+        yield from _rows(name, data, f" /* {data.dtype}{list(data.shape)} */")
     if gap:
         yield f"unsigned char gap_after_{name}[{gap}];"
+
+
+def _rows(name: str, data: np.ndarray, comment: str) -> Iterator[str]:
+    """The members for rows of bytes."""
+    rows, rest = divmod(data.nbytes, _ROW)
+    if rows:
+        yield f"unsigned char {name}[{rows}][{_ROW}];{comment}"
+    if rest:
+        yield f"unsigned char {name}_end[{rest}];"
 
 
 def _is_readable(data: np.ndarray) -> bool:
@@ -112,7 +133,10 @@ def _write_constant(file: IO[bytes], constant: Constant) -> None:
     if _is_readable(constant.data):
         file.write(b"    {\n" + _numbers(constant.data) + b"    },\n")
         return
-    data = little_endian(constant.data)
+    _write_rows(file, little_endian(constant.data))
+
+
+def _write_rows(file: IO[bytes], data: np.ndarray) -> None:
     rows = len(data) // _ROW
     if rows:
         file.write(b"    {\n")

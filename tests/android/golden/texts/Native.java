@@ -2,7 +2,7 @@ package org.deploykit.lookup;
 
 import java.nio.ByteBuffer;
 
-/** The functions of the native library. A session is an address; functions of the model have numbers. */
+/** The functions of the native library. A session is an address; functions and files of the model have numbers. */
 final class Native {
     static {
         System.loadLibrary("lookup");
@@ -14,11 +14,11 @@ final class Native {
 
     static native void close(long session);
 
-    static native int allocate(long session, long bytes);
+    static native int allocate(long session, int file, long bytes);
 
-    static native void fill(long session, long offset, byte[] bytes, int count);
+    static native void fill(long session, int file, long offset, byte[] bytes, int count);
 
-    static native int map(long session, int file, byte[] path, long offset, long bytes);
+    static native int map(long session, int file, int descriptor, byte[] path, long offset, long bytes);
 
     static native int init(long session);
 

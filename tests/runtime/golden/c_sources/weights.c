@@ -2,7 +2,7 @@
 #include "weights.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "these weights are little-endian"
+#error "these bytes are little-endian"
 #endif
 /* Rows of bytes are written as strings without a terminator. */
 #if defined(__has_warning)
