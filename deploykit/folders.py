@@ -66,7 +66,7 @@ def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | 
     for name in (BATCH, SEQ):
         if isinstance(bounds.get(name), int):
             raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
-    model = padded_model(found)
+    model = with_text_task(found)
     try:
         model = ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
     except UnsupportedModelError as error:
@@ -81,7 +81,7 @@ def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | 
     return replace(found, model=model)
 
 
-def padded_model(found: Imported) -> ImportedModel:
+def with_text_task(found: Imported) -> ImportedModel:
     """The model of texts with its task; it has none if it gives hidden states, or without a tokenizer. Raises
     `UsageError` if the tokenizer does not belong to the model."""
     model, folder = found.model, found.folder

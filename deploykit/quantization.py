@@ -73,7 +73,7 @@ def quantized(model: ImportedModel, kind: str = "int8", texts: Sequence[str] = (
         raise UsageError(f"weights cannot be '{kind}'; there are {' and '.join(KINDS)}")
     if isinstance(model, CellsModel):
         raise UsageError("a dynamic model cannot be quantised")
-    if texts and (model.task is None or model.task.takes != "texts"):
+    if texts and not _takes_texts(model):
         raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
     module, found = quantize_weights(join_siblings(model.module), kind, least)
     if not found.after:
@@ -96,9 +96,13 @@ def _change(before: ImportedModel, after: ImportedModel, texts: Sequence[str]) -
         except ToolchainError as error:
             return f"the change of results is not known: {error}"
         old, new = (stack.enter_context(open_session(folder / name)) for name in ("before", "after"))
-        if before.task is not None and before.task.takes == "texts":
-            return MEASURES[before.task.kind](old, new, texts)
-        return _difference(old, new)
+        if before.task is None or not _takes_texts(before):
+            return _difference(old, new)
+        return MEASURES[before.task.kind](old, new, texts)
+
+
+def _takes_texts(model: ImportedModel) -> bool:
+    return model.task is not None and model.task.takes == "texts"
 
 
 def _build(model: ImportedModel, output: Path) -> None:

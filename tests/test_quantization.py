@@ -16,6 +16,7 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UsageError
 from deploykit.quantization import QUESTIONS, TEXTS, quantized
 from tests.bench.commands import ran
+from tests.frontends.huggingface.test_picture_answers import folder_of as folder_of_pictures
 from tests.frontends.huggingface.test_sentences import folder_of as folder_of_sentences
 from tests.frontends.huggingface.test_texts import folder_of, tokenizer
 from tests.seeded import seeded
@@ -52,6 +53,12 @@ def test_embeddings(tmp_path: Path) -> None:
     assert 0.95 < cosines.min() < 1
     before.close()
     after.close()
+
+
+def test_models_of_pictures_are_tried_on_random_inputs(tmp_path: Path) -> None:
+    model = quantized(deploykit.load(folder_of_pictures(tmp_path, "classify")), least=LEAST)
+    assert model.task is not None
+    assert model.notes[-1].startswith("results for random inputs differ from those of float32: logits by ")
 
 
 def test_classes_of_texts(tmp_path: Path) -> None:

@@ -40,6 +40,20 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """The defaults of each processor; a size that is one number is that of the shortest edge where the default says so."""
 
+OF_MODELS: Mapping[str, str] = {
+    "clip": "CLIP",
+    "convnext": "ConvNext",
+    "deit": "DeiT",
+    "detr": "Detr",
+    "dinov2": "Bit",
+    "resnet": "ConvNext",
+    "segformer": "Segformer",
+    "siglip": "Siglip",
+    "swin": "ViT",
+    "vit": "ViT",
+}
+"""The processor of each type of model, for files of older folders, which name none."""
+
 COMMON = {"do_resize": True, "do_rescale": True, "do_normalize": True, "rescale_factor": 1 / 255}
 
 WITHOUT_EFFECT = {"do_convert_rgb", "do_convert_annotations", "do_reduce_labels", "do_pad", "do_center_crop"} | {
@@ -60,7 +74,7 @@ def read_picture(folder: Folder) -> Picture | None:
     where = str(folder.path / name)
     if not isinstance(entries, dict):
         raise UsageError(f"{where} is no JSON object")
-    kind = _kind(entries, where)
+    kind = _kind(entries, str(folder.config["model_type"]), where)
     found = {**COMMON, **DEFAULTS[kind], **{key: value for key, value in entries.items() if value is not None}}
     for key, value in found.items():
         if key.startswith("do_") and value and key not in WITHOUT_EFFECT:
@@ -77,10 +91,10 @@ def read_picture(folder: Folder) -> Picture | None:
     )
 
 
-def _kind(entries: Mapping[str, Any], where: str) -> str:
-    """The processor that a file names, without what its name ends with."""
+def _kind(entries: Mapping[str, Any], model_type: str, where: str) -> str:
+    """The processor that a file names, without what its name ends with, or that of the type of model."""
     named = str(entries.get("image_processor_type") or entries.get("feature_extractor_type") or "")
-    kind = named
+    kind = named or OF_MODELS.get(model_type, "")
     for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(ending)
     if kind not in DEFAULTS:

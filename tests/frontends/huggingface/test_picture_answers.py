@@ -13,6 +13,7 @@ from PIL import Image
 
 import deploykit
 from deploykit.artifact.tasks import PictureEntry
+from deploykit.cli.pictures import run_pictures
 from deploykit.errors import UsageError
 from deploykit.pictures import Picture
 from deploykit.segments import best_classes
@@ -56,7 +57,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         session.close()
 
 
-@pytest.mark.parametrize("name", ["classify", "classify-several"])
+@pytest.mark.parametrize("name", ["classify", pytest.param("classify-several", marks=pytest.mark.slow)])
 def test_classes(opened: Opened, tmp_path: Path, name: str) -> None:
     paths, session = write_pictures(tmp_path), opened(name)
     answers = session.classify(paths)
@@ -69,20 +70,45 @@ def test_classes(opened: Opened, tmp_path: Path, name: str) -> None:
     assert session.classify([]) == []
 
 
-def test_vectors(opened: Opened, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_vectors(opened: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths, session = write_pictures(tmp_path), opened("embed")
     found = session.embed(paths)
     np.testing.assert_allclose(found, ANSWERS["embed"]["answers"], rtol=0, atol=1e-4)
     np.testing.assert_array_equal(session.embed(paths[0]), found[0])
     assert session.embed([]).shape == (0, found.shape[1])
+    assert "similarity to the first" in printed(capsys, session, paths, output=tmp_path / "vectors.npz")
+    with np.load(tmp_path / "vectors.npz") as vectors:
+        np.testing.assert_array_equal(vectors["pooler_output"], found)
+    with pytest.raises(UsageError, match="--least goes with a model that detects"):
+        printed(capsys, session, paths, least=0.5)
 
 
-def test_objects(opened: Opened, tmp_path: Path) -> None:
-    session = opened("detect")
-    for found, expected in zip(
-        session.detect(write_pictures(tmp_path), 0.3), ANSWERS["detect"]["answers"], strict=True
-    ):
+def printed(
+    capsys: pytest.CaptureFixture[str],
+    session: deploykit.Session,
+    paths: list[Path],
+    *,
+    least: float | None = None,
+    output: Path | None = None,
+    json_output: bool = False,
+) -> str:
+    """What `deploykit run --image` prints."""
+    run_pictures(session, paths, least, output, json_output=json_output)
+    return capsys.readouterr().out
+
+
+def test_objects(opened: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, paths = opened("detect"), write_pictures(tmp_path)
+    answers = session.detect(paths, LEAST_SCORE)
+    for found, expected in zip(answers, ANSWERS["detect"]["answers"], strict=True):
         require_detections(found, expected)
+    shown = json.loads(printed(capsys, session, paths[:1], least=LEAST_SCORE, json_output=True))["objects"]
+    assert shown == [[vars(one) for one in answers[0]]]
+    assert "LABEL_0" in printed(capsys, session, paths, least=LEAST_SCORE)
+    assert "LABEL_0" not in printed(capsys, session, paths, least=0.99)
+    with pytest.raises(UsageError, match="--output takes vectors and classes of points"):
+        printed(capsys, session, paths, output=tmp_path / "objects.npz")
 
 
 def require_detections(found: list[Detection], expected: dict[str, Any]) -> None:
@@ -118,13 +144,17 @@ def test_objects_of_random_outputs() -> None:
     assert pictures.detect([blank], LEAST_SCORE, overlap=1.0) == [found]
 
 
-def test_segments(opened: Opened, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_segments(opened: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, paths = opened("segment"), write_pictures(tmp_path)
     for found, expected in zip(session.segment(paths), ANSWERS["segment"]["answers"], strict=True):
         np.testing.assert_array_equal(found.classes, expected)
         assert sum(found.shares.values()) == pytest.approx(1)
-    shown = json.loads(ran("deploykit", "run", session.folder, "--image", paths[0], "--json").stdout)
-    assert shown["shares"] == [session.segment(paths[0]).shares]
+    assert printed(capsys, session, paths, output=tmp_path / "maps.npz").count("%") >= 3
+    with np.load(tmp_path / "maps.npz") as maps:
+        np.testing.assert_array_equal(maps["classes_1"], ANSWERS["segment"]["answers"][1])
+    shares = json.loads(printed(capsys, session, paths[:1], json_output=True))["shares"]
+    assert shares == [session.segment(paths[0]).shares]
 
 
 @pytest.mark.parametrize("number", range(len(MAP_SIZES)))

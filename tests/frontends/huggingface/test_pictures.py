@@ -17,8 +17,10 @@ from tests.frontends.huggingface.picture_cases import PICTURE_CASES, SIZES, pixe
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 
 
-def read(folder: Path, entries: dict[str, Any], file: str = "preprocessor_config.json") -> Picture | None:
-    write_folder(folder, {"model_type": "vit"}, {"x": [1]})
+def read(
+    folder: Path, entries: dict[str, Any], file: str = "preprocessor_config.json", model_type: str = "vit"
+) -> Picture | None:
+    write_folder(folder, {"model_type": model_type}, {"x": [1]})
     (folder / file).write_text(json.dumps(entries))
     return read_picture(read_folder(folder))
 
@@ -57,6 +59,17 @@ def test_entries_of_older_and_newer_folders(tmp_path: Path) -> None:
     assert newer.size == (224, 224)
 
 
+def test_files_that_name_no_processor(tmp_path: Path) -> None:
+    vit = read(tmp_path, {"size": 99})
+    assert vit is not None
+    assert (vit.size, vit.filter, vit.mean) == ((99, 99), "bilinear", (0.5, 0.5, 0.5))
+    detr = read(tmp_path, {}, model_type="detr")
+    assert detr is not None
+    assert detr.size == Edges(800, 1333)
+    with pytest.raises(UnsupportedModelError, match="names no image processor; there are ViTImageProcessor"):
+        read(tmp_path, {"size": 99}, model_type="mystery")
+
+
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
@@ -64,7 +77,6 @@ def test_entries_of_older_and_newer_folders(tmp_path: Path) -> None:
             {"image_processor_type": "FlavaImageProcessor"},
             "names the processor FlavaImageProcessor; there are ViTImage",
         ),
-        ({"size": 9}, "names no image processor"),
         (
             {"image_processor_type": "ViTImageProcessor", "resample": 1},
             "says resample=1; there are 2 [(]bilinear[)], 3",

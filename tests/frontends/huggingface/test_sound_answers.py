@@ -123,6 +123,7 @@ def test_vocabularies_that_make_no_sense(tmp_path: Path) -> None:
             deploykit.load(folder_of(tmp_path / str(number), vocab=vocabulary))
 
 
+@pytest.mark.slow
 def test_classes(tmp_path: Path) -> None:
     stored = golden("wav2vec2-classes")
     config = stored.config | {"id2label": {"0": "yes", "1": "no"}}

@@ -39,7 +39,7 @@ class Built:
         self.dist, self._place = place / "dist", place
         folder = folder_of(place / "model", case, **settings)
         found = import_folder(folder, {})
-        model = folders.padded_model(found) if padded else folder
+        model = folders.with_text_task(found) if padded else folder
         deploykit.build(model, output=self.dist)
         self.program = self.with_spans(4096)
 
