@@ -19,9 +19,9 @@ from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES
-from deploykit.text import facts_of, pack
+from deploykit.text import FILE, facts_of, pack
 
-TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
+TOKENIZER = "tokenizer.json"
 
 KINDS: Mapping[str, TaskKind] = {
     "ForSequenceClassification": "classify",
@@ -90,7 +90,7 @@ def task_of(found: Imported) -> Task | None:
         labels,
         _scores(folder, len(labels)) if kind == "classify" else "softmax",
         min((int(limit) for limit in limits if limit), default=None),
-        {TABLES: tables},
+        {FILE: tables},
     )
 
 

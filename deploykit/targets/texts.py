@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.targets.templates import render_shared
-from deploykit.text import facts_of
+from deploykit.text import FILE, facts_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import Task
@@ -42,8 +42,8 @@ _SYMBOL_BYTES = (0, 32, 16)
 
 
 def task_of(program: Program) -> Task | None:
-    """What a model of texts does; None for other models."""
-    return program.task if program.task is not None and program.task.kind in _GIVES else None
+    """What a model of texts does; None for a model without a tokenizer."""
+    return program.task if program.task is not None and FILE in program.task.files else None
 
 
 def emit_texts(program: Program, version: str) -> dict[str, str]:
@@ -81,7 +81,7 @@ def texts_view(program: Program, version: str) -> dict[str, Any] | None:
     ragged = ids.instance is not None
     other = next(name for name in names if name not in (task.ids, task.types))
     per_token = task.kind in ("tokens", "answer")
-    (tables,) = task.files.values()
+    tables = task.files[FILE]
     arena = arena_bytes_at_bounds(function)
     bounds = None if arena is None else _bounds(program, task, arena, ragged=ragged)
     return {
