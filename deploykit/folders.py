@@ -20,9 +20,9 @@ from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
-from deploykit.text import facts_of, pack
+from deploykit.text import FILE, facts_of, pack
 
-TOKENIZER, TABLES = "tokenizer.json", "tokenizer.bin"
+TOKENIZER = "tokenizer.json"
 
 KINDS: Mapping[str, TextKind] = {
     "ForSequenceClassification": "classify",
@@ -116,9 +116,9 @@ def with_text_task(found: Imported) -> ImportedModel:
         labels=labels,
         scores=_scores(folder, len(labels)) if kind == "classify" else "softmax",
         most_tokens=min((int(limit) for limit in limits if limit), default=None),
-        files=(TABLES,),
+        files=(FILE,),
     )
-    return replace(model, task=task, task_files={TABLES: tables})
+    return replace(model, task=task, task_files={FILE: tables})
 
 
 def _scores(folder: Folder, classes: int) -> Scores:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.targets.templates import render_shared
-from deploykit.text import facts_of
+from deploykit.text import FILE, facts_of
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import TextEntry
@@ -84,7 +84,7 @@ def texts_view(program: Program, version: str) -> dict[str, Any] | None:
     ragged = ids.instance is not None
     other = next(name for name in names if name not in (task.ids, task.types))
     per_token = task.kind in ("tokens", "answer")
-    (tables,) = program.task_files.values()
+    tables = program.task_files[FILE]
     arena = arena_bytes_at_bounds(function)
     bounds = None if arena is None else _bounds(program, task, arena, ragged=ragged)
     return {

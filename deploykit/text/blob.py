@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+FILE = "tokenizer.bin"
+"""The name of the file in artifacts."""
+
 MAGIC = 0x58544B44
 VERSION = 1
 

@@ -28,7 +28,7 @@ from deploykit.engines.native.bionic import can_run, without_needed
 from deploykit.errors import ArtifactError, DataError, ShapeError, ToolchainError, UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
-from deploykit.targets.android.java import methods, model_view
+from deploykit.targets.android.java import class_name, methods, model_view
 from deploykit.targets.android.linking import LIBRARIES
 from tests.android.conftest import DIMS, aar_of, needs_java
 from tests.android.test_java import values
@@ -287,8 +287,10 @@ def test_names_in_java() -> None:
         "stateful": None,
         "dynamic": None,
         "instances": None,
+        "texts": None,
     }
     view["functions"] = [function]
+    assert [class_name("tokens", texts=texts) for texts in (False, True)] == ["Tokens", "TokensModel"]
     assert model_view(view)["class"] == "TensorModel"
     (found,) = model_view(view)["functions"]
     assert found["arrays"] == ["@NonNull short[] x_1", "long new_"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +11,11 @@ import pytest
 import deploykit
 from deploykit.targets.android import AndroidTarget
 from deploykit.text import Tokenizer
-from tests.android.conftest import Run, needs_desktop, needs_java, on_desktop
+from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives
 from tests.android.test_natives import each_abi
-from tests.frontends.huggingface.test_texts import TEXTS, folder_of
+from tests.conftest import Golden
+from tests.frontends.huggingface.test_texts import TEXTS, folder_of, sentences_of
 
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
@@ -24,13 +25,19 @@ MANY = [*TEXTS, "\U0001f600 the cat", "e\u0301a b\u00fc"]
 class Model:
     """A case as an AAR, with the program that calls its classes."""
 
-    def __init__(self, place: Path, case: str, test: str, **settings: Any) -> None:
+    def __init__(self, folder: Path, test: str) -> None:
+        place = folder.parent
         self.dist = place / "dist"
-        deploykit.build(folder_of(place / "model", case, **settings), AndroidTarget(["x86_64"]), output=self.dist)
+        deploykit.build(folder, AndroidTarget(["x86_64"]), output=self.dist)
         (place / "test").mkdir()
         self.run: Run = on_desktop(self.dist, test, place / "test")
         self.texts = place / "texts"
         self.texts.write_text("".join(f"{text}\0" for text in MANY), encoding="utf-8")
+
+    def source(self, name: str) -> str:
+        path = aar_of(self.dist)
+        with zipfile.ZipFile(path.with_name(f"{path.stem}-sources.jar")) as archive:
+            return archive.read(f"org/deploykit/model/{name}.java").decode()
 
 
 def units(text: str, place: int) -> int:
@@ -38,8 +45,9 @@ def units(text: str, place: int) -> int:
     return len(text[:place].encode("utf-16-le")) // 2
 
 
-def test_tokens(tmp_path: Path) -> None:
-    model = Model(tmp_path, "bert-tokens", "TextTokens")
+def test_tokens(tmp_path: Path, golden: Golden) -> None:
+    model = Model(folder_of(tmp_path / "model", "bert-tokens"), "TextTokens")
+    golden(model.source("Texts"), "tokens.java")
     *lines, again, lone, none, others, closed = model.run("all", model.texts)
     with deploykit.open(model.dist) as session:
         expected = session.tokens([*MANY, "a \ufffd b"])
@@ -53,8 +61,11 @@ def test_tokens(tmp_path: Path) -> None:
     assert (others, closed) == ("[]", "the model is closed")
 
 
-def test_classes(tmp_path: Path) -> None:
-    model = Model(tmp_path, "bert-classes", "TextClasses", id2label={"0": 'b"a\u00e9d', "1": "good"})
+def test_classes(tmp_path: Path, golden: Golden) -> None:
+    model = Model(
+        folder_of(tmp_path / "model", "bert-classes", id2label={"0": 'b"a\u00e9d', "1": "good"}), "TextClasses"
+    )
+    golden(model.source("Texts"), "classify.java")
     *lines, short, magic, missing = model.run("all", model.texts)
     with deploykit.open(model.dist) as session:
         expected = session.classify(MANY)
@@ -69,8 +80,9 @@ def test_classes(tmp_path: Path) -> None:
     assert missing.startswith("the asset 'model/tokenizer.bin' ")
 
 
-def test_answers(tmp_path: Path) -> None:
-    model = Model(tmp_path, "bert-answers", "TextAnswers")
+def test_answers(tmp_path: Path, golden: Golden) -> None:
+    model = Model(folder_of(tmp_path / "model", "bert-answers"), "TextAnswers")
+    golden(model.source("Texts"), "answer.java")
     *lines, empty, full = model.run("all")
     contexts = ["the cat sat on a mat", "a", "\U0001f600 " + "sat on the mat. " * 9]
     with deploykit.open(model.dist) as session:
@@ -82,6 +94,19 @@ def test_answers(tmp_path: Path) -> None:
             assert float(score) == pytest.approx(expected.score, rel=1e-5)
     assert empty == "the question leaves no room for the context: it has too many tokens"
     assert full == "the text that is to be cut is too short: cut the longest, or allow more tokens"
+
+
+def test_vectors(tmp_path: Path, golden: Golden) -> None:
+    """Of more texts than run at once, too."""
+    model = Model(sentences_of(tmp_path / "model"), "TextVectors")
+    golden(model.source("Texts"), "embed.java")
+    many = [*MANY, *(f"cat {'a ' * (n % 30)}" for n in range(1500))]
+    model.texts.write_text("".join(f"{text}\0" for text in many), encoding="utf-8")
+    *lines, both, none = model.run("all", model.texts)
+    with deploykit.open(model.dist) as session:
+        expected = session.embed(many)
+    np.testing.assert_allclose([[float(x) for x in line.split()] for line in lines], expected, rtol=0, atol=1e-6)
+    assert (both, none) == ("2 24", "0")
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from deploykit.targets.templates import render
 from deploykit.targets.texts import COPIED as TEXTS
 from deploykit.targets.texts import emit_texts, task_of, texts_view
 from deploykit.targets.texts import exported as exported_for_texts
+from deploykit.text import FILE
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -174,7 +175,8 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
-                assets |= program.task_files
+                task = task_of(program)
+                assets |= {} if task is None else {FILE: program.task_files[FILE]}
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:

@@ -44,8 +44,8 @@ OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType
 OF_TEXTS = ("Texts", "Tokens", "Label", "Span")
 """The classes of models of texts."""
 
-FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_TEXTS, *OF_INSTANCES)
-"""The classes that some models have."""
+FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
+"""The classes that some models have, beside those of models of texts."""
 
 EXCEPTIONS = {
     "DeploykitException": ("RuntimeException", "The base of what a model raises."),
@@ -127,7 +127,7 @@ def _further(model: Mapping[str, Any]) -> list[str]:
     has |= dict.fromkeys(OF_INSTANCES, model["instances"] is not None)
     kind = model["texts"] and model["texts"]["kind"]
     has |= {"Texts": kind, "Tokens": kind, "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
-    return [name for name in FURTHER if has[name]]
+    return [name for name in (*FURTHER, *OF_TEXTS) if has[name]]
 
 
 def stubs() -> dict[str, str]:
@@ -141,7 +141,8 @@ def stubs() -> dict[str, str]:
 
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     """What the templates of classes need. `instances` of `view` is the dynamic model, or None."""
-    functions, model, name = view["functions"], view["instances"], class_name(view["prefix"])
+    functions, model = view["functions"], view["instances"]
+    name = class_name(view["prefix"], texts=view["texts"] is not None)
     inputs = [port["name"] for port in functions[0]["inputs"]]
     names = methods([function["function"] for function in functions])
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
@@ -268,10 +269,10 @@ def package_name(prefix: str) -> str:
     return f"org.deploykit.{word}_" if word in KEYWORDS else f"org.deploykit.{word}"
 
 
-def class_name(prefix: str) -> str:
-    """The name of a model's class: `my_model` becomes `MyModel`."""
+def class_name(prefix: str, *, texts: bool = False) -> str:
+    """The name of a model's class: `my_model` becomes `MyModel`. `texts`: it is a model of texts."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in _taken() else name
+    return f"{name}Model" if name in _taken() or (texts and name in OF_TEXTS) else name
 
 
 def _taken() -> set[str]:

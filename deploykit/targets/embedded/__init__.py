@@ -24,6 +24,7 @@ from deploykit.targets import texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
+from deploykit.text import FILE
 from deploykit.toolchain import find_c_compiler
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ class EmbeddedTarget:
         write_weights_c(program, folder)
         names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
         if task is not None:
-            (tables,) = program.task_files.values()
-            write_bytes_c(tables, view["prefix"], TOKENIZER, folder)
+            write_bytes_c(program.task_files[FILE], view["prefix"], TOKENIZER, folder)
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
         view |= {"headers": headers, "sources": sources, "texts": texts.texts_view(program, options.version)}

@@ -17,6 +17,7 @@ from deploykit.labels import softmax
 from deploykit.texts import TOKENS_AT_ONCE, Span
 from deploykit.toolchain import find_c_compiler
 from tests.bench.commands import ran
+from tests.frontends.huggingface import test_sentences
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import golden
 
@@ -44,6 +45,13 @@ def tokenizer() -> Any:
 def folder_of(path: Path, case: str, **settings: Any) -> Path:
     stored = golden(case)
     write_folder(path, stored.config | settings, stored.shapes)
+    tokenizer().save(str(path / "tokenizer.json"))
+    return path
+
+
+def sentences_of(path: Path) -> Path:
+    """A model that gives vectors, with a tokenizer."""
+    test_sentences.folder_of(path, ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {}))
     tokenizer().save(str(path / "tokenizer.json"))
     return path
 

