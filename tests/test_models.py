@@ -18,7 +18,7 @@ def test_the_page_shows_the_stored_results() -> None:
     rows = read(OUTPUT)
     assert page(rows) == OUTPUT.with_suffix(".md").read_text()
     assert not [row for row in rows if row.status == "wrong"]
-    assert len({row.name for row in rows if row.status == "right"}) >= 80
+    assert len({row.name for row in rows if row.status == "right"}) >= 120
 
 
 def test_results_of_several_runs_are_joined(tmp_path: Path) -> None:
