@@ -29,9 +29,9 @@ from deploykit.session import open as open_session
 from deploykit.targets.base import PackageOptions, find_target
 
 if TYPE_CHECKING:
-    from deploykit.labels import Label
     from deploykit.session import Session
-    from deploykit.texts import Span
+    from deploykit.tasks.labels import Label
+    from deploykit.tasks.texts import Span
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

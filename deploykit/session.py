@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deploykit.answering import Answering
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
 from deploykit.device_array import DeviceArray
 from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
@@ -30,6 +29,7 @@ from deploykit.sizes import whole
 from deploykit.structure import put_together, taken_apart
 from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
+from deploykit.tasks.answering import Answering
 
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan

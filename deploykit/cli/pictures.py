@@ -15,9 +15,9 @@ from deploykit.cli.saving import save
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.segments import Segments
     from deploykit.session import Session
-    from deploykit.vision import Detection
+    from deploykit.tasks.segments import Segments
+    from deploykit.tasks.vision import Detection
 
 
 def run_pictures(

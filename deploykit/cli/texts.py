@@ -15,7 +15,7 @@ from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.session import Session
-    from deploykit.texts import Span
+    from deploykit.tasks.texts import Span
 
 
 def run_texts(

@@ -13,7 +13,7 @@ import pytest
 import deploykit
 from deploykit.pictures import Edges, Picture, rgb
 from deploykit.runtime import JS_MODULES
-from deploykit.segments import best_classes
+from deploykit.tasks.segments import best_classes
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE
 from tests.frontends.huggingface.test_picture_answers import folder_of
 from tests.web.test_ragged import evaluated, in_node

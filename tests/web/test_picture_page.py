@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from bench.browser import find_chromium, in_chromium
-from deploykit.picture_sources import pixels_of
 from deploykit.runtime import JS_MODULES
+from deploykit.tasks.picture_sources import pixels_of
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.test_sounds import write
 
 import deploykit
 from deploykit.artifact.tasks import SoundEntry
 from deploykit.errors import UsageError
-from deploykit.hearing import Sounds
-from deploykit.labels import softmax
+from deploykit.tasks.hearing import Sounds
+from deploykit.tasks.labels import softmax
 from tests.bench.commands import ran
 from tests.frontends.huggingface.seeds import GOLDENS
 from tests.frontends.huggingface.sound_cases import (
@@ -26,7 +27,6 @@ from tests.frontends.huggingface.sound_cases import (
     write_folder,
 )
 from tests.frontends.huggingface.test_arrays import golden
-from tests.test_sounds import write
 
 SOUNDS = json.loads((GOLDENS / "sounds.json").read_text())
 EXTRACTOR = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000, "do_normalize": True}

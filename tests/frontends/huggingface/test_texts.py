@@ -13,8 +13,8 @@ import pytest
 
 import deploykit
 from deploykit.errors import UsageError
-from deploykit.labels import softmax
-from deploykit.texts import TOKENS_AT_ONCE, Span
+from deploykit.tasks.labels import softmax
+from deploykit.tasks.texts import TOKENS_AT_ONCE, Span
 from deploykit.toolchain import find_c_compiler
 from tests.bench.commands import ran
 from tests.frontends.huggingface import test_sentences

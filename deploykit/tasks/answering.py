@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.hearing import Sounds
-from deploykit.texts import Span, Texts
-from deploykit.vision import Pictures
+from deploykit.tasks.hearing import Sounds
+from deploykit.tasks.texts import Span, Texts
+from deploykit.tasks.vision import Pictures
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

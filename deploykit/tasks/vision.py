@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from deploykit.boxes import converted, suppressed
 from deploykit.errors import UsageError
-from deploykit.labels import Label, labelled, softmax
-from deploykit.picture_sources import pixels_of
-from deploykit.segments import Segments, best_classes
+from deploykit.tasks.boxes import converted, suppressed
+from deploykit.tasks.labels import Label, labelled, softmax
+from deploykit.tasks.picture_sources import pixels_of
+from deploykit.tasks.segments import Segments, best_classes
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import PortEntry

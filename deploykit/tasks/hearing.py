@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.labels import Label, labelled
-from deploykit.sounds import samples_of
+from deploykit.tasks.labels import Label, labelled
+from deploykit.tasks.sounds import samples_of
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import SoundEntry

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from deploykit.boxes import Format, converted, overlaps, suppressed
 from deploykit.errors import UsageError
+from deploykit.tasks.boxes import Format, converted, overlaps, suppressed
 
 FORMATS: tuple[Format, ...] = ("corners", "centred", "sized")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.labels import Label, labelled, softmax
+from deploykit.tasks.labels import Label, labelled, softmax
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

@@ -1,0 +1,1 @@
+"""What sessions do for a task: texts, pictures and sound in, answers out."""
