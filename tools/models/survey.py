@@ -19,8 +19,9 @@ from deploykit.folders import of_texts
 from deploykit.frontends.huggingface.folder import read_folder
 from deploykit.frontends.huggingface.importer import Imported, import_folder
 from deploykit.frontends.torch.__main__ import exported, interfaces
-from deploykit.frontends.torch.exporting import Round, distance
+from deploykit.frontends.torch.exporting import Round, distance, run_rounds
 from deploykit.frontends.torch.facts import MODEL
+from deploykit.frontends.torch.flat import Flat
 from deploykit.frontends.torch.importer import import_export
 from deploykit.frontends.torch.inputs import IDS, MASK, longest_text
 from deploykit.frontends.torch.loading import load
@@ -126,9 +127,15 @@ def _rounds(folder: Path, names: set[str]) -> Iterator[tuple[Round, dict[str, np
     """The results of eager mode, but at the traced sizes, and the inputs of the artifact for them."""
     loaded = load(folder, "eager", pooled=False)
     with torch.no_grad():
-        for inputs, _, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
-            if names <= {one.name for one in inputs}:
-                for round_ in found[1:]:
+        for taken, _, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
+            if names <= {one.name for one in taken}:
+                inputs = [one for one in taken if one.name in names]
+                if MASK not in names:  # without it, every token counts
+                    flat, sizes = Flat(loaded.model, [one.name for one in inputs]), [one.sizes for one in found]
+                    rounds = run_rounds(flat, inputs, sizes)
+                else:
+                    inputs, rounds = list(taken), found
+                for round_ in rounds[1:]:
                     arrays = {one.name: x.numpy() for one, x in zip(inputs, round_.inputs, strict=True)}
                     yield round_, {name: arrays[name] for name in names}
                 return
