@@ -187,8 +187,6 @@ def test_an_unknown_dim(folder: Path) -> None:
 
 
 def test_what_needs_an_onnx_file(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is a Hugging Face folder: build it, then inspect the artifact"):
-        deploykit.inspect(folder)
     with pytest.raises(UsageError, match=r"a Hugging Face folder cannot be checked"):
         deploykit.build(folder, output=tmp_path / "dist", check=True)
     assert not (tmp_path / "dist").exists()
