@@ -26,8 +26,8 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 9
-SLOW = 4
+ELSEWHERE = 14
+SLOW = 8
 
 
 class Golden(Protocol):

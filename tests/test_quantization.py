@@ -42,6 +42,7 @@ def both(folder: Path, tmp_path: Path) -> tuple[ImportedModel, deploykit.Session
     return result, deploykit.open(tmp_path / "before"), deploykit.open(tmp_path / "after")
 
 
+@pytest.mark.slow
 def test_embeddings(tmp_path: Path) -> None:
     folder = folder_of_sentences(tmp_path / "model", ("Pooling", {"pooling_mode": "mean"}))
     tokenizer().save(str(folder / "tokenizer.json"))
@@ -61,6 +62,7 @@ def test_models_of_pictures_are_tried_on_random_inputs(tmp_path: Path) -> None:
     assert model.notes[-1].startswith("results for random inputs differ from those of float32: logits by ")
 
 
+@pytest.mark.slow
 def test_classes_of_texts(tmp_path: Path) -> None:
     model, before, after = both(folder_of(tmp_path / "model", "bert-classes"), tmp_path)
     with before, after:
@@ -71,6 +73,7 @@ def test_classes_of_texts(tmp_path: Path) -> None:
     assert model.notes[-1] == f"classes of {len(TEXTS)} texts: {expected}"
 
 
+@pytest.mark.slow
 def test_classes_of_tokens(tmp_path: Path) -> None:
     model, before, after = both(folder_of(tmp_path / "model", "bert-tokens"), tmp_path)
     with before, after:
@@ -80,6 +83,7 @@ def test_classes_of_tokens(tmp_path: Path) -> None:
     assert same > len(labels[0]) // 2
 
 
+@pytest.mark.slow
 def test_answers(tmp_path: Path) -> None:
     model, before, after = both(folder_of(tmp_path / "model", "bert-answers"), tmp_path)
     with before, after:
@@ -99,6 +103,7 @@ def test_tensors(tmp_path: Path) -> None:
         assert session.manifest.peak_memory.weights < 4 * 128 * 130 / 3
 
 
+@pytest.mark.slow
 def test_texts_to_try(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "model", "bert-classes")
     model = quantized(deploykit.load(folder), texts=["a", "the cat"], least=LEAST)

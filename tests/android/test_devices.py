@@ -37,6 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 @needs_gpus
 @pytest.mark.parametrize("device", [*CODE, "vulkan:1", "auto", "cpu"])
 def test_all_devices_compute_the_same(built: Path, model: onnx.ModelProto, device: str) -> None:

@@ -38,6 +38,7 @@ def values(b: int, n: int) -> dict[str, np.ndarray]:
     return {"x": x, "ids": np.arange(b) * 5 % 16}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_results(desktop: Run, model: onnx.ModelProto, threads: int) -> None:
     reference = ReferenceEvaluator(model)

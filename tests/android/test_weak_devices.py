@@ -77,6 +77,7 @@ def on_host(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", LACKING)
 def test_the_command_line_says_what_an_adapter_lacks(on_host: Path, weak: pytest.MonkeyPatch, lacking: str) -> None:
     weak.setenv("LACKING", lacking)

@@ -38,6 +38,7 @@ def test_lengths_have_the_quantiles_of_the_data_set(name: str) -> None:
     assert found.std() == pytest.approx(deviation, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATASETS)
 def test_batches_need_as_much_padding_as_those_of_the_data_set(name: str) -> None:
     for batch, expected in zip((8, 32, 128), PUBLISHED[name][-1], strict=True):

@@ -15,7 +15,7 @@ SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=24)
+@pytest.mark.sampled(part=40)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_case(name: str, runtime: Runtime) -> None:
     with runtime.as_backend():
@@ -34,7 +34,7 @@ def test_case_that_is_refused_or_large(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=100)
+@pytest.mark.sampled(part=150)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_dynamic_variant(name: str, runtime: Runtime) -> None:
     reason = dynamic_failures().get(name)

@@ -99,6 +99,7 @@ def random_arrivals(count: int, seed: int, most: int = 12) -> list[int]:
     return np.random.default_rng(seed).integers(0, most, count).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["EarlyExit", "Generator", "TwoTypes"])
 def test_arrivals_in_random_order(model: str, tmp_path: Path) -> None:
     """With exact kernels: the bits of each instance alone. The memory is too small at first, so all begin again."""
@@ -159,6 +160,7 @@ def test_results_that_are_records(tmp_path: Path) -> None:
         assert stream.results[number][1] == seven == 7
 
 
+@pytest.mark.slow
 def test_wrong_calls(tmp_path: Path) -> None:
     """Calls that make no sense are refused, and leave everything as it was."""
     folder = built(f"{Path(models.__file__)}:TreeLSTM", tmp_path / "dist", elements=False)

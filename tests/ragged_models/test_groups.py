@@ -97,7 +97,7 @@ def require_same(found: ImportedModel, runtime: Runtime, inputs: Sequence[Mappin
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=80)
+@pytest.mark.sampled(part=160)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_exports_give_the_same_bits(name: str, runtime: Runtime) -> None:
     found = deploykit.load(corpus.read(name), corpus.BOUNDS, ragged=corpus.RAGGED)

@@ -12,6 +12,7 @@ from tests.text.designs import DESIGNS, design
 TEXT = "Ünïcode naïve 東京都 🙂👨‍👩‍👧 ½  don't we'll. 'Tis , \t x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(DESIGNS))
 def test_a_stream_gives_the_same_text(name: str) -> None:
     ours = packed(name)

@@ -52,6 +52,7 @@ def heavy(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "buffers"), [(1 << 30, 1), (900_000, 2), (400_000, 3)])
 def test_weights_lie_in_several_buffers(heavy: Path, model: onnx.ModelProto, most: int, buffers: int) -> None:
     found = in_chromium(heavy, f"limits.html?most={most}", gpu=True)

@@ -71,7 +71,8 @@ def open_bionic(
     Raises `ToolchainError`, `ArtifactError`, `DeviceError`, and `UsageError` if that supports neither the threads nor
     the device."""
     adapted = scratch / library.name
-    adapted.write_bytes(without_needed(library.read_bytes()))
+    if not adapted.exists():  # an earlier engine may still have it in memory
+        adapted.write_bytes(without_needed(library.read_bytes()))
     if machine == platform.machine() and options.device not in (None, CPU):
         return _on_device(adapted, folder, manifest, options.device, options)
     if options.device not in (None, CPU):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.registry import OTHER_TYPES, Outputs, import_families
+from deploykit.frontends.huggingface.registry import Outputs, import_families
 
 BATCH = "batch"
 
@@ -102,7 +102,6 @@ def architecture(
     """Registers an architecture."""
 
     def register(build: Build) -> Build:
-        OTHER_TYPES.add(settings.model_type)
         ARCHITECTURES.setdefault(settings.model_type, {})[name] = Architecture(name, settings, inputs, build)
         return build
 

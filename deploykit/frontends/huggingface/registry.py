@@ -97,10 +97,6 @@ def untyped(_: Config) -> bool:
     return False
 
 
-OTHER_TYPES: set[str] = set()
-"""Types of configurations of models that are not of texts, for messages."""
-
-
 def text_encoder(
     prefixes: Mapping[str, str],
     *,

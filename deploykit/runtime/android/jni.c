@@ -315,8 +315,8 @@ static jint JNI_run(
     } else if (status == DK_ERROR_CAPACITY && need->dim >= 0) {
         dims_of(on->model)[need->dim] = need->extent;
     } else if (status == DK_ERROR_CAPACITY) {
-        /* No memory helps where a GPU cannot bind so large a tensor. */
-        status = own->gpu != NULL ? DK_ERROR_DEVICE : (dk_status)NO_MEMORY;
+        /* More memory does not help: a GPU cannot bind so large a tensor, or its place has a fixed size. */
+        status = own->gpu != NULL ? DK_ERROR_DEVICE : (dk_status)FIXED_MEMORY;
     }
     for (index = 0; index < on->program->descriptor->output_count && status == DK_OK; ++index) {
         jlong rank = called->outputs[index].rank;

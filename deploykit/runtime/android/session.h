@@ -13,6 +13,7 @@
 /* Statuses beside those of deploykit.h. */
 #define NO_MEMORY 100
 #define NOT_MAPPED 101
+#define FIXED_MEMORY 102
 
 /* A function of the model on a kind of device. */
 typedef struct runner {

@@ -81,6 +81,7 @@ def kernel_names(model: onnx.ModelProto) -> set[str]:
     return {name.rstrip("0123456789") for name in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", DTYPES)
 def test_the_operator(stored: int, tmp_path: Path) -> None:
     model = operator_model(stored)

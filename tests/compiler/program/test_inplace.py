@@ -63,6 +63,7 @@ def feeds_of(name: str) -> list[dict[str, np.ndarray]]:
     return feeds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_has_the_same_results(name: str, tmp_path: Path) -> None:
     feeds = feeds_of(name)

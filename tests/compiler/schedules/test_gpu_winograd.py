@@ -57,6 +57,7 @@ def tolerances(weight: np.ndarray) -> dict[str, float]:
     return {"rtol": 1e-4, "atol": max(1e-4, 2e-6 * weight[0].size)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [USUAL, GPU.kind], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_both_ways_and_the_definition_agree(case: Case, kind: GpuClass) -> None:

@@ -151,6 +151,7 @@ def test_an_interrupted_download_is_continued(hub: Hub, tmp_path: Path) -> None:
     assert any(int(each.removeprefix("bytes=").partition("-")[0]) > 0 for each in hub.ranges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -62,6 +62,7 @@ def pooled(modes: Sequence[str], x: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return np.concatenate([POOLINGS[mode](x, mask) for mode in modes], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "modes"), SETTINGS, ids=lambda value: "-".join(map(str, value)))
 def test_pooling(tmp_path: Path, settings: dict[str, Any], modes: list[str]) -> None:
     folder = folder_of(tmp_path / "model", ("Pooling", settings))

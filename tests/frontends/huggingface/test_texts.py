@@ -79,6 +79,7 @@ def logits(session: deploykit.Session, texts: Sequence[str], pairs: Sequence[str
     return session(input_ids=ids, token_type_ids=types)
 
 
+@pytest.mark.slow
 def test_classes(made: Made) -> None:
     with made("bert-classes", id2label={"0": "bad", "1": "good"}) as session:
         expected = softmax(logits(session, TEXTS)["logits"])
@@ -106,6 +107,7 @@ def test_tokens(made: Made) -> None:
         assert [span.text for span in session.tokens("Cats sat")] == ["Cat", "s", "sat"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["the cat sat on a mat", "a", "sat on the mat. " * 9])
 def test_answers(made: Made, context: str) -> None:
     with made("bert-answers") as session:
@@ -190,6 +192,7 @@ int main(int count, char** words) {
     assert [int(number) for number in done.stdout.split()] == tokenizer().encode(sentence).ids
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path: Path) -> None:
     folder_of(tmp_path / "model", "bert-classes", id2label={"0": "bad", "1": "good"})
     ran("deploykit", "build", tmp_path / "model", "-o", tmp_path / "dist")

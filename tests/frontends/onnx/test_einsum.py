@@ -26,6 +26,7 @@ EQUATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_equations(check: Check, equation: str) -> None:
     shapes = EQUATIONS[equation]

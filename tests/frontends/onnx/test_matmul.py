@@ -34,6 +34,7 @@ def test_reshaped_product_of_batches_that_broadcast_at_run_time(check: Check) ->
     check(text, *runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float64", "float16"])
 def test_dtypes(check: Check, dtype: str) -> None:
     name = {"float64": "double"}.get(dtype, dtype)

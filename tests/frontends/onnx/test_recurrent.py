@@ -102,6 +102,7 @@ def test_only_the_last_state(check: Check) -> None:
     check(text, *runs, opset=14, expected=by_onnxruntime(text, *runs, opset=14), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", GATES)
 def test_constant_weights_with_various_hidden_sizes(check: Check, operator: str) -> None:
     """Hidden sizes that fill whole runs of units, and others; batches of whole blocks, and others."""

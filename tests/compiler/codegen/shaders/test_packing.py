@@ -78,6 +78,7 @@ def test_modules_of_all_statements_and_functions(library: ctypes.CDLL) -> None:
     assert len(require_same(library, modules)) < sum(map(len, modules)) / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models(library: ctypes.CDLL, name: str) -> None:
     modules = modules_of(name)
