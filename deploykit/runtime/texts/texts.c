@@ -315,15 +315,18 @@ static void softmax(float* values, int64_t count) {
 dk_status dk_texts_classify(
     dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t count, float* scores
 ) {
-    const size_t width = (size_t)own->task->width;
+    const dk_texts_task* task = own->task;
     dk_status status = dk_texts_rows(own, model, texts, lengths, count, scores);
-    for (size_t i = 0; status == DK_OK && own->task->scores == DK_SCORES_SOFTMAX && i < count; ++i) {
-        softmax(scores + i * width, (int64_t)width);
+    if (status != DK_OK) {
+        return status;
     }
-    for (size_t i = 0; status == DK_OK && own->task->scores == DK_SCORES_SIGMOID && i < count * width; ++i) {
+    for (size_t i = 0; task->scores == DK_SCORES_SOFTMAX && i < count; ++i) {
+        softmax(scores + i * (size_t)task->width, task->width);
+    }
+    for (size_t i = 0; task->scores == DK_SCORES_SIGMOID && i < count * (size_t)task->width; ++i) {
         scores[i] = 1.0f / (1.0f + expf(-scores[i]));
     }
-    return status;
+    return DK_OK;
 }
 
 /* The spans of the tokens of the part, at most `capacity`. Returns how many there are. */

@@ -71,9 +71,13 @@ int main(int words, char** word) {
     void* weights = read_file(word[1], &weights_bytes);
     void* tables = read_file(word[2], &tables_bytes);
 #endif
-    dk_status status = NAME_open(&session, weights, weights_bytes, tables, tables_bytes);
+    dk_status status = answer();
     void* workspace;
     uint32_t length;
+    if (status != DK_ERROR_USAGE) {
+        puts("a session that is not open answers");
+    }
+    status = NAME_open(&session, weights, weights_bytes, tables, tables_bytes);
     if (status != DK_OK) {
         return failed(status);
     }
