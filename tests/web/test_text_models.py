@@ -70,30 +70,6 @@ def test_what_is_no_text(tmp_path: Path) -> None:
     assert model.found("await model.classify([])") == []
 
 
-def test_each_file_is_fetched_once(tmp_path: Path) -> None:
-    model = Model(tmp_path, "bert-classes")
-    program = f"""
-        import {{ createServer }} from 'node:http';
-        import {{ readFile }} from 'node:fs/promises';
-        const asked = [];
-        const server = createServer(async ({{ url }}, reply) => {{
-            asked.push(url);
-            reply.end(await readFile('{model.web}' + url));
-        }}).listen(0, 'localhost', async () => {{
-            const {{ load }} = await import('{model.web.as_uri()}/index.mjs');
-            const model = await load({{ folder: `http://localhost:${{server.address().port}}/`, threads: 1 }});
-            const labels = await model.classify('the cat');
-            console.log(JSON.stringify([asked.sort(), labels.length]));
-            process.exit(0);
-        }});"""
-    call = ["node", "--input-type=module", "-e", program]
-    done = subprocess.run(call, capture_output=True, text=True, check=True, timeout=120)
-    asked, labels = json.loads(done.stdout)
-    assert {"/manifest.json", "/text.wasm", "/tokenizer.bin"} < set(asked)
-    assert len(asked) == len(set(asked))
-    assert labels == 2
-
-
 def test_tables_that_are_missing(tmp_path: Path) -> None:
     model = Model(tmp_path, "bert-classes")
     (model.web / "tokenizer.bin").unlink()

@@ -1,17 +1,14 @@
 // Models of pictures: pictures in, answers out. `pictures` lets a model take pictures, which are prepared as the manifest
 // says. They run one after another, each in its own size.
 
+import { answering, fetchTask } from './answering.mjs';
 import { suppressed } from './boxes.mjs';
 import { ShapeError } from './errors.mjs';
-import { fetchJson } from './files.mjs';
 import { labelled, scoresOf } from './labels.mjs';
-import { MANIFEST } from './opening.mjs';
 import { prepared } from './pixels.mjs';
 import { bestClasses } from './segments.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
-/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
-/** @typedef {import('./model.mjs').Locate} Locate */
 /** @typedef {import('./pixels.mjs').Pixels} Pixels */
 /** @typedef {import('./pixels.mjs').Steps} Steps */
 /** @typedef {import('./labels.mjs').Label} Label */
@@ -31,18 +28,8 @@ import { bestClasses } from './segments.mjs';
 /** @typedef {Label & { left: number, top: number, right: number, bottom: number }} Detection */
 /** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
 
-/**
- * A function that loads a model of pictures, from one that loads any model.
- * @param {(locate: Locate, options?: LoadOptions) => Promise<Model>} load
- * @returns {(locate: Locate, options?: LoadOptions) => Promise<Model>}
- */
-export function pictures(load) {
-  return async (locate, options) => {
-    const { task } = await fetchJson(locate(MANIFEST), options?.signal);
-    const model = await load(locate, options);
-    return Object.assign(model, methodsOf(model, task));
-  };
-}
+/** A function that loads a model of pictures, from one that loads any model. */
+export const pictures = answering(fetchTask, methodsOf);
 
 /**
  * The methods of a model with this task.

@@ -1,15 +1,12 @@
 // Models of sound: sound in, answers out. `sound` lets a model take samples, which are prepared as the manifest says.
 // Sounds run one after another, each in its own length.
 
+import { answering, fetchTask } from './answering.mjs';
 import { ShapeError } from './errors.mjs';
-import { fetchJson } from './files.mjs';
 import { labelled } from './labels.mjs';
-import { MANIFEST } from './opening.mjs';
 import { resampled } from './resampling.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
-/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
-/** @typedef {import('./model.mjs').Locate} Locate */
 /** @typedef {import('./labels.mjs').Label} Label */
 
 /**
@@ -32,18 +29,8 @@ import { resampled } from './resampling.mjs';
 /** What is added to the variance, so that silence stays silence. */
 const LEAST_VARIANCE = 1e-7;
 
-/**
- * A function that loads a model of sound, from one that loads any model.
- * @param {(locate: Locate, options?: LoadOptions) => Promise<Model>} load
- * @returns {(locate: Locate, options?: LoadOptions) => Promise<Model>}
- */
-export function sound(load) {
-  return async (locate, options) => {
-    const { task } = await fetchJson(locate(MANIFEST), options?.signal);
-    const model = await load(locate, options);
-    return Object.assign(model, methodsOf(model, task));
-  };
-}
+/** A function that loads a model of sound, from one that loads any model. */
+export const sound = answering(fetchTask, methodsOf);
 
 /**
  * The methods of a model with this task.

@@ -1,5 +1,6 @@
 // Models of texts: texts in, answers out. `texts` lets a model take texts, by a tokenizer in a module of its own.
 
+import { answering } from './answering.mjs';
 import { DataError, IntegrityError, MemoryError, ShapeError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
 import { labelled, scoresOf } from './labels.mjs';
@@ -49,25 +50,8 @@ const TOKENS_AT_ONCE = 1 << 14;
 /** The most tokens of an answer to a question. */
 const LONGEST_ANSWER = 30;
 
-/**
- * A function that loads a model of texts, from one that loads a ragged model.
- * @param {(locate: Locate, options?: LoadOptions) => Promise<Model>} load
- * @returns {(locate: Locate, options?: LoadOptions) => Promise<Model>}
- */
-export function texts(load) {
-  return async (locate, options) => {
-    const tokenizing = fetchTokenizer(locate, options);
-    tokenizing.catch(() => {});
-    const model = await load(locate, options);
-    try {
-      const { tokenizer, task } = await tokenizing;
-      return Object.assign(model, methodsOf(model, tokenizer, task));
-    } catch (error) {
-      model.dispose();
-      throw error;
-    }
-  };
-}
+/** A function that loads a model of texts, from one that loads a ragged model. */
+export const texts = answering(fetchTokenizer, methodsOf);
 
 /**
  * @param {Locate} locate
@@ -179,10 +163,9 @@ class Tokenizer {
 /**
  * The methods of a model with this task.
  * @param {Model} model
- * @param {Tokenizer} tokenizer
- * @param {Task} task
+ * @param {{ tokenizer: Tokenizer, task: Task }} fetched
  */
-function methodsOf(model, tokenizer, task) {
+function methodsOf(model, { tokenizer, task }) {
   const tokensOf = (/** @type {string} */ text, /** @type {string | null} */ pair = null) =>
     tokenizer.encode(text, pair, task.most_tokens ?? 0);
   const { kind, outputs, labels } = task;

@@ -25,6 +25,7 @@ _JOINED = {
     "profile": ("clocks", "profile"),
     "worker": ("math", "worker"),
     "instances": ("signatures", "encoding", "decoding", "instances"),
+    "answering": ("labels", "answering"),
     "pictures": ("pixels", "boxes", "segments", "pictures"),
     "sound": ("resampling", "sound"),
 }
@@ -53,7 +54,7 @@ def scripts(
     `ragged`: it has ragged inputs or outputs. `instances`: it is dynamic. `takes`: what it takes in the
     user's terms, one of `TAKES`."""
     optional = {"functions": functions, "ragged": ragged, "instances": instances}
-    optional |= {name: takes == name for name in TAKES} | {"labels": takes is not None}
+    optional |= {name: takes == name for name in TAKES} | {"answering": takes is not None}
     sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
     modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}
     shipped = {name: parts for name, parts in modules.items() if optional.get(name, True)}
