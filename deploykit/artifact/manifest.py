@@ -23,7 +23,7 @@ from deploykit.parallel import each
 from deploykit.structure import Structure
 
 MANIFEST = "manifest.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 MEASURED_BELOW = 8 << 20
 """Bytes: the gzip size of files from this size on is estimated, because compressing them all would take longer than the

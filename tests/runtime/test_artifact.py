@@ -27,7 +27,7 @@ def manifest_of(folder: Path, *names: str) -> str:
     files = [entry.model_dump() for entry in describe_files(folder, names)]
     return json.dumps(
         {
-            "schema_version": 1,
+            "schema_version": 2,
             "generator": "deploykit 0",
             "name": "m",
             "prefix": "m",
@@ -222,7 +222,7 @@ def test_the_same_program_gives_the_same_bytes(tmp_path: Path, target: str) -> N
         ("", "is damaged"),
         ("[1, 2]", "is damaged"),
         ("{", "is damaged"),
-        ('{"schema_version": 1}', "is damaged"),
+        ('{"schema_version": 2}', "is damaged"),
         ('{"schema_version": 99}', "has schema version 99"),
         ("[" * 100_000, "is damaged"),
     ],

@@ -62,7 +62,7 @@ export * from './errors.mjs';
 const DEVICES = ['auto', 'webgpu', 'wasm'];
 /** @type {readonly (keyof LoadOptions)[]} */
 const OPTIONS = ['device', 'sample', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
 /**
  * Load an artifact.
