@@ -61,12 +61,13 @@ def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry | None:
         picture=picture,
         outputs=outputs,
         labels=labels,
-        scores=_scores(folder, alone=len(labels) == 1) if kind == "classify" else "softmax",
+        # One class alone has a probability of its own.
+        scores=scores_of(folder, "sigmoid" if len(labels) == 1 else "softmax") if kind == "classify" else "softmax",
     )
 
 
 def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
-    architecture = _architecture(folder)
+    architecture = architecture_of(folder)
     if not architecture.endswith(SOUND):
         return None
     _require_batch_of_one(model)
@@ -80,7 +81,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
     if heard is None:
         return None
     if not architecture.endswith("ForCTC"):
-        labels = _names(folder, count)
+        labels = class_names(folder, count)
         return SoundEntry(
             kind="classify",
             samples=samples,
@@ -88,7 +89,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
             normal=heard.normal,
             outputs=outputs,
             labels=labels,
-            scores=_scores(folder, alone=False),
+            scores=scores_of(folder, "softmax"),
         )
     letters = read_letters(folder, count)
     if letters is None:
@@ -108,7 +109,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
 def _kind(model: ImportedModel, folder: Folder) -> tuple[PictureKind | None, tuple[str, ...]]:
     """What the model is for, and the outputs that say it."""
     names = {port.name for port in model.outputs}
-    architecture = _architecture(folder)
+    architecture = architecture_of(folder)
     for ending, (kind, outputs) in KINDS.items():
         if architecture.endswith(ending) and names.issuperset(outputs):
             return kind, outputs
@@ -116,7 +117,8 @@ def _kind(model: ImportedModel, folder: Folder) -> tuple[PictureKind | None, tup
     return ("embed" if vectors else None), vectors
 
 
-def _architecture(folder: Folder) -> str:
+def architecture_of(folder: Folder) -> str:
+    """The first architecture that the configuration names; empty if there is none."""
     return str((folder.config.get("architectures") or [""])[0])
 
 
@@ -147,18 +149,16 @@ def _labels(kind: PictureKind, model: ImportedModel, folder: Folder) -> tuple[st
     if kind == "embed":
         return ()
     (logits,) = (port.shape for port in model.outputs if port.name == "logits")
-    return _names(folder, int(logits[1 if kind == "segment" else -1]) - (kind == "detect"))
+    return class_names(folder, int(logits[1 if kind == "segment" else -1]) - (kind == "detect"))
 
 
-def _names(folder: Folder, count: int) -> tuple[str, ...]:
+def class_names(folder: Folder, count: int) -> tuple[str, ...]:
+    """The names of so many classes, by their numbers."""
     names = folder.config.get("id2label") or {}
     return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
 
 
-def _scores(folder: Folder, *, alone: bool) -> Scores:
-    """How transformers makes scores of the classes of a picture or a sound. `alone`: there is one, which has a
-    probability of its own."""
-    problem = folder.config.get("problem_type")
-    if problem == "regression":
-        return "as_is"
-    return "sigmoid" if problem == "multi_label_classification" or alone else "softmax"
+def scores_of(folder: Folder, usual: Scores) -> Scores:
+    """How transformers makes scores of classes: as `problem_type` says, or else in the `usual` way."""
+    ways: dict[str, Scores] = {"regression": "as_is", "multi_label_classification": "sigmoid"}
+    return ways.get(str(folder.config.get("problem_type")), usual)

@@ -15,8 +15,8 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.folder_tasks import with_task
-from deploykit.frontends.huggingface.folder import Folder, inside
+from deploykit.folder_tasks import architecture_of, class_names, scores_of, with_task
+from deploykit.frontends.huggingface.folder import inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
@@ -85,7 +85,7 @@ def with_text_task(found: Imported) -> ImportedModel:
     """The model of texts with its task; it has none if it gives hidden states, or without a tokenizer. Raises
     `UsageError` if the tokenizer does not belong to the model."""
     model, folder = found.model, found.folder
-    name = str((folder.config.get("architectures") or [""])[0])
+    name = architecture_of(folder)
     kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
     if (folder.path / MODULES).exists():
         kind = "embed"
@@ -105,25 +105,17 @@ def with_text_task(found: Imported) -> ImportedModel:
     limits = (found.longest, facts.limit, settings.get("max_seq_length"))
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
-        names = folder.config.get("id2label") or {}
-        count = int(outputs[ANSWERS[kind][0]].shape[-1])
-        labels = tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+        labels = class_names(folder, int(outputs[ANSWERS[kind][0]].shape[-1]))
+    # One class alone is a number, unless the configuration says what it is.
+    usual: Scores = "as_is" if len(labels) == 1 and folder.config.get("problem_type") is None else "softmax"
     task = TextEntry(
         kind=kind,
         ids=IDS,
         types=TYPES if any(port.name == TYPES for port in model.inputs) else None,
         outputs=ANSWERS[kind],
         labels=labels,
-        scores=_scores(folder, len(labels)) if kind == "classify" else "softmax",
+        scores=scores_of(folder, usual) if kind == "classify" else "softmax",
         most_tokens=min((int(limit) for limit in limits if limit), default=None),
         files=(FILE,),
     )
     return replace(model, task=task, task_files={FILE: tables})
-
-
-def _scores(folder: Folder, classes: int) -> Scores:
-    """How transformers makes scores of the classes of a text."""
-    problem = folder.config.get("problem_type")
-    if problem == "regression" or (problem is None and classes == 1):
-        return "as_is"
-    return "sigmoid" if problem == "multi_label_classification" else "softmax"

@@ -1,8 +1,6 @@
 """What a model is for, in the user's terms: the entry `task` of a manifest.
 
-`takes` says what goes in, and `kind` is the method of a session that gives the answer. `outputs` are the tensors that
-hold it, `labels` the names of classes by their numbers, and `scores` says how a class gets its score from an output.
-`files` are the names of the files of the artifact that are needed for it.
+`takes` says what goes in, and `kind` is the method of a session that gives the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +19,17 @@ PictureKind: TypeAlias = Literal["embed", "classify", "detect", "segment"]
 SoundKind: TypeAlias = Literal["transcribe", "classify"]
 
 
-class TextEntry(Entry):
+class _Task(Entry):
+    """`outputs` are the tensors that hold the answer, `labels` the names of classes by their numbers, and `scores` says
+    how a class gets its score from an output. `files` are the names of the files of the artifact that are needed."""
+
+    outputs: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    scores: Scores = "softmax"
+    files: tuple[str, ...] = ()
+
+
+class TextEntry(_Task):
     """A model of texts. `ids` and `types` are its inputs of tokens and of their types. A text has at most `most_tokens`
     tokens, and a longer one is cut off; None if there is no limit. With `alone`, each text is a run of its own, because
     padding would change its results."""
@@ -30,28 +38,20 @@ class TextEntry(Entry):
     kind: TextKind
     ids: str
     types: str | None
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    scores: Scores = "softmax"
     most_tokens: int | None = None
     alone: bool = False
-    files: tuple[str, ...] = ()
 
 
-class PictureEntry(Entry):
+class PictureEntry(_Task):
     """A model of pictures. `pixels` is its input, which `picture` prepares."""
 
     takes: Literal["pictures"] = "pictures"
     kind: PictureKind
     pixels: str
     picture: Picture
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    scores: Scores = "softmax"
-    files: tuple[str, ...] = ()
 
 
-class SoundEntry(Entry):
+class SoundEntry(_Task):
     """A model of sound. `samples` is its input, one channel at `rate` samples per second; if `normal`, their mean is
     made 0 and their variance 1. A transcript consists of `letters`, by their numbers: equal neighbours are joined, then
     those that are `blank` dropped; it is in lower case if `lower`."""
@@ -61,13 +61,9 @@ class SoundEntry(Entry):
     samples: str
     rate: int
     normal: bool
-    outputs: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    scores: Scores = "softmax"
     letters: tuple[str, ...] = ()
     blank: str = ""
     lower: bool = False
-    files: tuple[str, ...] = ()
 
 
 TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry | SoundEntry, Field(discriminator="takes")]

@@ -6,20 +6,18 @@ neighbours are one, without blanks. (Source: Graves et al., "Connectionist Tempo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploykit.errors import UsageError
+from deploykit.tasks.kinds import Run, require
 from deploykit.tasks.labels import Label, labelled
 from deploykit.tasks.sounds import samples_of
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import SoundEntry
-
-Run: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 LEAST_VARIANCE = 1e-7
 """What is added to the variance, so that silence stays silence."""
@@ -42,8 +40,7 @@ class Sounds:
 
     def _runs(self, kind: str, sounds: Sequence[object], rate: int | None) -> Iterator[np.ndarray]:
         """The results for each sound."""
-        if self.task.kind != kind:
-            raise UsageError(f"this model does not {kind}: its session has the method '{self.task.kind}'")
+        require(self.task, kind)
         (output,) = self.task.outputs
         for sound in sounds:
             samples = samples_of(sound, rate, self.task.rate)

@@ -6,21 +6,20 @@ memory does not grow with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deploykit.errors import UsageError
+from deploykit.tasks.kinds import Run, require
 from deploykit.tasks.labels import Label, labelled, softmax
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.artifact.tasks import TextEntry
     from deploykit.text import Encoding, Tokenizer
-
-Run: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 TOKENS_AT_ONCE = 1 << 14
 
@@ -50,14 +49,14 @@ class Texts:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """A vector for each text, (texts, width)."""
-        self._require("embed")
+        require(self.task, "embed")
         (output,) = self.task.outputs
         parts = [found[output] for _, found in self._runs([self._encode(text) for text in texts or ("",)])]
         return np.concatenate(parts)[: len(texts)]
 
     def classify(self, texts: Sequence[str]) -> list[list[Label]]:
         """The classes of each text, the most probable one first."""
-        self._require("classify")
+        require(self.task, "classify")
         found: list[list[Label]] = []
         for _, results in self._runs([self._encode(text) for text in texts]):
             found += [labelled(row, self.task.labels, self.task.scores) for row in results[self.task.outputs[0]]]
@@ -65,7 +64,7 @@ class Texts:
 
     def tokens(self, texts: Sequence[str]) -> list[list[Span]]:
         """The class of each token of each text, without special tokens."""
-        self._require("tokens")
+        require(self.task, "tokens")
         found: list[list[Span]] = []
         given = iter(texts)
         for encodings, results in self._runs([self._encode(text) for text in texts]):
@@ -75,7 +74,7 @@ class Texts:
 
     def answer(self, question: str, context: str) -> Span:
         """The part of `context` that answers `question`. Its score is the probability of its ends."""
-        self._require("answer")
+        require(self.task, "answer")
         encoding = self._encode(question, context)
         ((_, results),) = self._runs([encoding])
         start, end = (softmax(self._rows(results[name], [encoding])[0]) for name in self.task.outputs)
@@ -86,10 +85,6 @@ class Texts:
         first, last = divmod(int(np.tril(scores, LONGEST_ANSWER - 1).argmax()), len(inside))
         begin, close = int(encoding.offsets[first, 0]), int(encoding.offsets[last, 1])
         return Span("answer", float(scores[first, last]), begin, close, context[begin:close])
-
-    def _require(self, kind: str) -> None:
-        if self.task.kind != kind:
-            raise UsageError(f"this model does not {kind}: its session has the method '{self.task.kind}'")
 
     def _encode(self, text: str, pair: str | None = None) -> Encoding:
         cut = "longest_first" if pair is None else "only_second"

@@ -5,15 +5,15 @@ Pictures run one after another, each in its own size, so that none is padded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from deploykit.errors import UsageError
 from deploykit.tasks.boxes import converted, suppressed
+from deploykit.tasks.kinds import Run, require
 from deploykit.tasks.labels import Label, labelled, softmax
 from deploykit.tasks.picture_sources import pixels_of
 from deploykit.tasks.segments import Segments, best_classes
@@ -21,8 +21,6 @@ from deploykit.tasks.segments import Segments, best_classes
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import PortEntry
     from deploykit.artifact.tasks import PictureEntry
-
-Run: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 Size: TypeAlias = tuple[int, int]
 """A height and a width."""
@@ -49,7 +47,7 @@ class Pictures:
 
     def embed(self, pictures: Sequence[object]) -> np.ndarray:
         """A vector for each picture, (pictures, width)."""
-        self._require("embed")
+        require(self.task, "embed")
         (output,) = self.task.outputs
         width = prod(extent for extent in self._shapes[output][1:] if isinstance(extent, int))
         found = [results[output].reshape(width) for _, results in self._runs(pictures)]
@@ -57,7 +55,7 @@ class Pictures:
 
     def classify(self, pictures: Sequence[object]) -> list[list[Label]]:
         """The classes of each picture, the most probable one first."""
-        self._require("classify")
+        require(self.task, "classify")
         (output,), task = self.task.outputs, self.task
         return [labelled(results[output][0], task.labels, task.scores) for _, results in self._runs(pictures)]
 
@@ -66,7 +64,7 @@ class Pictures:
     ) -> list[list[Detection]]:
         """The objects in each picture with a score above `least`, the most probable one first. With `overlap`, an
         object is dropped if its box overlaps that of a more probable one of its class by more than this part."""
-        self._require("detect")
+        require(self.task, "detect")
         logits, places = self.task.outputs
         return [
             self._detections(results[logits][0], results[places][0], size, least, overlap)
@@ -75,7 +73,7 @@ class Pictures:
 
     def segment(self, pictures: Sequence[object]) -> list[Segments]:
         """The class of each point of each picture."""
-        self._require("segment")
+        require(self.task, "segment")
         (output,) = self.task.outputs
         return [
             Segments(best_classes(results[output][0], size), self.task.labels) for size, results in self._runs(pictures)
@@ -95,10 +93,6 @@ class Pictures:
             for index in order
             if best[index] > least
         ]
-
-    def _require(self, kind: str) -> None:
-        if self.task.kind != kind:
-            raise UsageError(f"this model does not {kind}: its session has the method '{self.task.kind}'")
 
     def _runs(self, pictures: Sequence[object]) -> Iterator[tuple[Size, Mapping[str, Any]]]:
         """The size of each picture and the results for it."""

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir
@@ -39,31 +40,22 @@ class NotExportedError(Exception):
 def by_dynamo(flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, ...], path: Path) -> None:
     """The exporter on top of torch.export."""
     weights = sum(parameter.nbytes for parameter in flat.parameters())
-    torch.onnx.export(
-        flat,
-        traced,
-        path,
-        dynamo=True,
-        input_names=[one.name for one in inputs],
-        output_names=list(flat.outputs),
-        dynamic_shapes=(tuple(one.dims() or None for one in inputs),),
-        external_data=weights > LARGE,
-        verbose=False,
-    )
+    shapes = (tuple(one.dims() or None for one in inputs),)
+    options = {"dynamic_shapes": shapes, "external_data": weights > LARGE, "verbose": False}
+    _by_torch(flat, inputs, traced, path, dynamo=True, **options)
 
 
 def by_tracing(flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, ...], path: Path) -> None:
     """The older exporter, on top of TorchScript."""
-    torch.onnx.export(
-        flat,
-        traced,
-        path,
-        dynamo=False,
-        input_names=[one.name for one in inputs],
-        output_names=list(flat.outputs),
-        dynamic_axes={one.name: one.dims() for one in inputs if one.dims()},
-        opset_version=OPSET,
-    )
+    axes = {one.name: one.dims() for one in inputs if one.dims()}
+    _by_torch(flat, inputs, traced, path, dynamo=False, dynamic_axes=axes, opset_version=OPSET)
+
+
+def _by_torch(
+    flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, ...], path: Path, **options: Any
+) -> None:
+    names = [one.name for one in inputs]
+    torch.onnx.export(flat, traced, path, input_names=names, output_names=list(flat.outputs), **options)
 
 
 def by_transformers(flat: Flat, inputs: Sequence[Input], traced: tuple[torch.Tensor, ...], path: Path) -> None:
