@@ -173,8 +173,7 @@ def build(
     indices out of range, such as a token that is not in the vocabulary, and takes the nearest element instead. With
     `exact` the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the batch.
     `devices` are what else to make kernels for: `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.
-    `seed_input`, `ragged`, `masks`, `weights`, `samples`, `policy`
-    and `route` are those of `load`.
+    `seed_input`, `ragged`, `masks`, `weights`, `samples`, `policy` and `route` are those of `load`.
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
