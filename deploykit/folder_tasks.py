@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from deploykit.artifact.tasks import PictureEntry, PictureKind, Scores, SoundEntry
 from deploykit.compiler.model import ImportedModel
@@ -17,6 +18,9 @@ from deploykit.frontends.huggingface.letters import Samples, read_letters, read_
 from deploykit.frontends.huggingface.pictures import read_picture
 from deploykit.frontends.huggingface.sound import read_spectrum
 from deploykit.pictures import Picture
+
+if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
 
 PIXELS, VALUES, SAMPLES = "pixel_values", "input_values", "samples"
 """The inputs of models of pictures, of those of sound, and of those of sound that compute a spectrum."""
@@ -125,23 +129,34 @@ def architecture_of(folder: Folder) -> str:
 def _require_fit(model: ImportedModel, picture: Picture) -> None:
     """Raises `UnsupportedModelError` if the model does not take one picture that was prepared."""
     _require_batch_of_one(model)
-    _, channels, *size = model.inputs[0].shape
+    shape = model.inputs[0].shape
+    if len(shape) != 4:
+        raise UnsupportedModelError(f"a batch of pictures has 4 axes, but the model takes {len(shape)}")
+    _, channels, *size = shape
     if channels != 3:
         raise UnsupportedModelError(f"a picture has 3 channels, but the model takes {channels}")
     made = picture.crop or (picture.size if isinstance(picture.size, tuple) else None)
-    fixed = tuple(extent for extent in size if isinstance(extent, int))
-    if made is not None and len(fixed) == 2 and fixed != made:
+    if made is None:
+        return
+    bounds = [_bounds(model, extent) for extent in size]
+    if any(n < low or (high is not None and n > high) for n, (low, high) in zip(made, bounds, strict=True)):
+        taken = "x".join(str(low) if low == high else f"{low}..{'' if high is None else high}" for low, high in bounds)
         raise UnsupportedModelError(
-            f"the folder makes pictures {made[0]}x{made[1]} points large, but the model takes {fixed[0]}x{fixed[1]}"
+            f"the folder makes pictures {made[0]}x{made[1]} points large, but the model takes {taken}"
         )
 
 
 def _require_batch_of_one(model: ImportedModel) -> None:
-    batch = model.inputs[0].shape[0]
-    least = {dim.name: dim.minimum for dim in model.dims}
-    smallest = batch if isinstance(batch, int) else least.get(str(getattr(batch, "name", "")), 1)
+    smallest, _ = _bounds(model, model.inputs[0].shape[0])
     if smallest != 1:
         raise UnsupportedModelError(f"pictures and sounds run one after another, but a batch has {smallest} or more")
+
+
+def _bounds(model: ImportedModel, extent: IntExpr) -> tuple[int, int | None]:
+    """The least and the greatest size of an extent of the input; None: no limit."""
+    if isinstance(extent, int):
+        return extent, extent
+    return next(((dim.minimum, dim.maximum) for dim in model.dims if dim.var.same_as(extent)), (1, None))
 
 
 def _labels(kind: PictureKind, model: ImportedModel, folder: Folder) -> tuple[str, ...]:

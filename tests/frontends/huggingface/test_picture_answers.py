@@ -189,6 +189,17 @@ def test_pictures_that_cannot_be_prepared(tmp_path: Path, entries: dict[str, Any
     assert note in found
 
 
+@pytest.mark.parametrize(
+    ("dims", "taken"),
+    [({"height": (21, None)}, "21..x5.."), ({"width": (5, 27)}, "5..x5..27"), ({"height": 9}, "9x5..")],
+)
+def test_pictures_beyond_the_bounds_of_dims(tmp_path: Path, dims: dict[str, Any], taken: str) -> None:
+    folder = folder_of(tmp_path, "segment")
+    (note,) = deploykit.load(folder, dims).notes
+    assert note.endswith(f"makes pictures 20x28 points large, but the model takes {taken}")
+    assert deploykit.load(folder, {"height": (20, 20), "width": (5, 28)}).task is not None
+
+
 def test_a_batch_of_several(tmp_path: Path) -> None:
     model = deploykit.load(folder_of(tmp_path, "classify"), {"batch": (2, None)})
     assert "run one after another, but a batch has 2 or more" in model.notes[0]
