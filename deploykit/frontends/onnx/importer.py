@@ -68,8 +68,7 @@ def load_onnx(
 
     `dims` pins symbolic dims or gives their bounds. With `seed_input` the model gets another input of that name: an
     int64 scalar that seeds the random operators without a seed of their own. `finish` adds operators after the graph.
-    Raises `UsageError` (no such file or dim)
-    and `UnsupportedModelError` with every problem found.
+    Raises `UsageError` (no such file or dim) and `UnsupportedModelError` with every problem found.
     """
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:

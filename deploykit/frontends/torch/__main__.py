@@ -1,8 +1,8 @@
 """The process that has PyTorch: `python -m deploykit.frontends.torch FOLDER OUTPUT [OPTIONS]`.
 
-Writes `model.onnx` and `facts.json` to OUTPUT. With `--pooled`, the states of tokens are the only output.
-With `--longest N`, a text has at most N tokens. The importer
-starts it, offline; it is a process of its own, so that its memory is free before the compiler runs.
+Writes `model.onnx` and `facts.json` to OUTPUT. With `--pooled`, the states of tokens are the only output. With
+`--longest N`, a text has at most N tokens. The importer starts it, offline; it is a process of its own, so that its
+memory is free before the compiler runs.
 """
 
 from __future__ import annotations
