@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vulkan_api.h"
+#include "counted.h"
+#include "vulkan.h"
 #include "work.h"
 
 typedef struct failing {
@@ -69,6 +70,23 @@ static int32_t device_memory(void) {
         }
     }
     return 1;
+}
+
+/* The libraries of the driver are in the process after the device is closed. */
+static int32_t driver_stays(void) {
+    dk_gpu* gpu = open_gpu(NULL);
+    char* with = dk_vk_loaded();
+    gpu->close(gpu);
+    char* after = dk_vk_loaded();
+    int32_t count = 0;
+    EXPECT(with != NULL && after != NULL);
+    for (const char *a = with, *b = after; *a != '\0'; a += strlen(a) + 1, b += strlen(b) + 1, ++count) {
+        EXPECT(strcmp(a, b) == 0);
+    }
+    printf("%d libraries\n", count);
+    counted_free(with);
+    counted_free(after);
+    return count > 0;
 }
 
 /* A device that is lost stays so; another one can be opened. */
@@ -242,9 +260,15 @@ static int32_t hazards(void) {
 }
 
 const native_test vulkan_tests[] = {
-    {"hazards", hazards},         {"device memory", device_memory},
-    {"lost device", lost_device}, {"lost at opening", lost_at_opening},
-    {"unusable", unusable},       {"fewer features", fewer_features},
-    {"no clock", no_clock},       {"replays", replays},
-    {"cache", open_with_cache},   {NULL, NULL},
+    {"hazards", hazards},
+    {"device memory", device_memory},
+    {"lost device", lost_device},
+    {"lost at opening", lost_at_opening},
+    {"unusable", unusable},
+    {"fewer features", fewer_features},
+    {"no clock", no_clock},
+    {"replays", replays},
+    {"cache", open_with_cache},
+    {"driver stays", driver_stays},
+    {NULL, NULL},
 };

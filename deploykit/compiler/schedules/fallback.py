@@ -1,7 +1,7 @@
 """The fallback rule: loops in the order of the axes, without vectors.
 
-It takes any stage and never declines. A reduction is initialised and accumulated in the written order, in place or,
-with an epilogue, in a local buffer. So this rule is also the reference for the meaning of a stage.
+It takes any stage and never declines. A reduction is initialised and accumulated in the written order, in place or, on
+a GPU and with an epilogue, in a local buffer. So this rule is also the reference for the meaning of a stage.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from tvm import ir, tirx
 
 from deploykit.compiler.schedules.kernel.loops import local, nested, without_units
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
 
-def plain(stage: Stage) -> list[tirx.Stmt]:
-    """Statements that compute `stage`."""
+def plain(stage: Stage, *, in_place: bool = True) -> list[tirx.Stmt]:
+    """Statements that compute `stage`. Without `in_place`, values are accumulated in local buffers: no tensor is read
+    that was written before."""
     if stage.guard is not None:
         alone = replace(stage, axes=(), guard=None)
-        return [nested(stage.axes, tirx.IfThenElse(stage.guard, sequence(plain(alone)), None))]
+        body = sequence(plain(alone, in_place=in_place))
+        return [nested(stage.axes, tirx.IfThenElse(stage.guard, body, None))]
     outer, units = without_units(stage.axes)
     inner, reduced_units = without_units(stage.reduce)
     values = units | reduced_units
@@ -30,10 +32,14 @@ def plain(stage: Stage) -> list[tirx.Stmt]:
         return [nested(outer, update)]
     steps = [substitute(stage.init, values), update]
     if stage.epilogue is not None:
-        assert stage.store is not None
-        cell = local("acc", 1, dtype_of(stage.store.buffer))
         steps.append(substitute(stage.epilogue, values))
-        steps = [tirx.AllocBuffer(cell), *(_moved(step, stage.store.buffer, cell) for step in steps)]
+    stores = collect(stage.init, tirx.BufferStore) if stage.epilogue is not None or not in_place else []
+    for store in stores:
+        cell = local("acc", 1, dtype_of(store.buffer))
+        steps = [tirx.AllocBuffer(cell), *(_moved(step, store.buffer, cell) for step in steps)]
+        if stage.epilogue is None:
+            place = [substitute(index, values) for index in store.indices]
+            steps.append(tirx.BufferStore(store.buffer, tirx.BufferLoad(cell, [const(0)]), place))
     return [nested(outer, sequence(steps))]
 
 

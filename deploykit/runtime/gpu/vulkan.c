@@ -222,6 +222,7 @@ static dk_status make_device(dk_vulkan* self) {
         self->device = NULL;
         return dk_vk_check(self, result, "a device");
     }
+    dk_vk_keep_loaded(self->system.before);
     if (!load_functions(self)) {
         if (self->call.DestroyDevice != NULL) {
             self->call.DestroyDevice(self->device, NULL);

@@ -22,6 +22,7 @@ typedef struct dk_vk_system {
     PFN_vkGetInstanceProcAddr load;
     VkInstance instance;
     dk_vk_instance_functions call;
+    char* before; /* the libraries that were there before it */
 } dk_vk_system;
 
 typedef struct dk_vk_facts {
@@ -39,6 +40,10 @@ typedef struct dk_vk_facts {
 /* Load the library and make an instance. Returns 0 and a text in `error` on failure; nothing is left open then. */
 int32_t dk_vk_open_system(dk_vk_system* system, const dk_gpu_options* options, char* error, size_t error_bytes);
 void dk_vk_close_system(dk_vk_system* system);
+
+/* The names of the libraries in the process, to be freed, or NULL. Then those that came since stay. */
+char* dk_vk_loaded(void);
+void dk_vk_keep_loaded(const char* before);
 
 /* The facts of at most DK_VK_MOST_ADAPTERS adapters. Returns how many there are; `error` says why there is none. */
 int32_t

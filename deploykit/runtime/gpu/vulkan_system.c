@@ -1,6 +1,7 @@
 /* The system's Vulkan library. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "vulkan.h"
@@ -65,6 +66,7 @@ int32_t dk_vk_open_system(dk_vk_system* system, const dk_gpu_options* options, c
     const char* path = options != NULL ? options->library : NULL;
     VkResult result;
     memset(system, 0, sizeof *system);
+    system->before = dk_vk_loaded();
     if (!(path != NULL ? load_library(system, path)
                        : load_library(system, "libvulkan.so.1") || load_library(system, "libvulkan.so"))) {
         const char* why = system->library != NULL ? "it is none of Vulkan" : dlerror();
@@ -87,6 +89,7 @@ int32_t dk_vk_open_system(dk_vk_system* system, const dk_gpu_options* options, c
         dk_vk_close_system(system);
         return 0;
     }
+    dk_vk_keep_loaded(system->before);
     return 1;
 }
 
@@ -97,5 +100,6 @@ void dk_vk_close_system(dk_vk_system* system) {
     if (system->library != NULL) {
         dlclose(system->library);
     }
+    free(system->before);
     memset(system, 0, sizeof *system);
 }

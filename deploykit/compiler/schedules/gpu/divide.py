@@ -199,5 +199,5 @@ def threads(stage: Stage) -> tirx.Stmt:
     """`stage`, with one invocation per element of its result."""
     axes, units = without_units(stage.axes)
     alone = replace(stage, axes=())
-    body = substitute(sequence(plain(alone)), units)
+    body = substitute(sequence(plain(alone, in_place=False)), units)
     return collapsed(axes, body) if axes else body

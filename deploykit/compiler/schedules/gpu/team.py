@@ -224,7 +224,7 @@ def _stage(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
         axes, body = _fused(stage.axes, stage.store, [stage.store.value], views)
     else:
         axes, units = without_units(stage.axes)
-        body = substitute(sequence(plain(replace(stage, axes=()))), units)
+        body = substitute(sequence(plain(replace(stage, axes=()), in_place=False)), units)
     if not axes:
         return body if own else once(body)
     return _over(axes, lanes, lambda values, _: substitute(body, values))

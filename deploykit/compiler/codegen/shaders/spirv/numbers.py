@@ -76,8 +76,8 @@ class StorageClass:
 class Decoration:
     """What is said of a type or variable."""
 
-    BLOCK, ARRAY_STRIDE, BUILT_IN, NON_WRITABLE, BINDING, DESCRIPTOR_SET, OFFSET = 2, 6, 11, 24, 33, 34, 35
-    ROUNDING_MODE = 39
+    BLOCK, ARRAY_STRIDE, BUILT_IN, COHERENT, NON_WRITABLE = 2, 6, 11, 23, 24
+    BINDING, DESCRIPTOR_SET, OFFSET, ROUNDING_MODE = 33, 34, 35, 39
 
 
 class Scope:

@@ -4,6 +4,9 @@ The uniform at binding 0, the scalars of a kernel, becomes push constants. The o
 descriptor set 0. An array of `f16` needs `storageBuffer16BitAccess`, and arithmetic of `f16` `shaderFloat16`. Functions
 of subgroups need those features of subgroups in compute shaders.
 
+Buffers that are written are coherent: otherwise a driver (NVIDIA 580) takes loads of what the same invocation stores
+out of loops.
+
 A load that a `select` does not choose may lie outside a binding, so devices are opened with `robustBufferAccess`. A
 shader for subgroups takes them for full: the sizes that it reads must be those with which it runs.
 """
@@ -55,6 +58,8 @@ def _variable(module: ModuleBuilder, variable: Variable) -> int:
     module.decorate(found, Decoration.BINDING, variable.binding)
     if variable.access == "read":
         module.decorate(found, Decoration.NON_WRITABLE)
+    elif storage == StorageClass.STORAGE_BUFFER:
+        module.decorate(found, Decoration.COHERENT)
     if isinstance(variable.type, Array) and element_of(variable.type.element) is F16:
         module.capabilities.add(Capability.STORAGE_BUFFER_16BIT)
     return found

@@ -236,10 +236,12 @@ void kernel_1(
     }
     const int offset = thread / 10;
     const int offset_1 = thread % 10;
-    matmul[thread] = 0.0f;
+    float acc_0;
+    acc_0 = 0.0f;
     for (int k = 0; k < 32; k += 1) {
-        matmul[thread] += r[(offset * 32) + k] * B[(((offset_1 / 8) * 256) + (k * 8)) + (offset_1 % 8)];
+        acc_0 += r[(offset * 32) + k] * B[(((offset_1 / 8) * 256) + (k * 8)) + (offset_1 % 8)];
     }
+    matmul[thread] = acc_0;
 }
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -256,10 +258,12 @@ void kernel_2(
     if (thread >= threads) {
         return;
     }
-    peak[thread] = -3.4028235e+38f;
+    float acc_0;
+    acc_0 = -3.4028235e+38f;
     for (int along = 0; along < 10; along += 1) {
-        peak[thread] = larger(peak[thread], x[(thread * 10) + along]);
+        acc_0 = larger(acc_0, x[(thread * 10) + along]);
     }
+    peak[thread] = acc_0;
 }
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))

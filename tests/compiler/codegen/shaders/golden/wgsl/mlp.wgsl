@@ -158,10 +158,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (thread >= scalars.threads) { return; }
     let offset: i32 = thread / 10;
     let offset_1: i32 = thread % 10;
-    matmul[thread] = 0.0f;
+    var acc_0: f32;
+    acc_0 = 0.0f;
     for (var k: i32 = 0; k < 32; k += 1) {
-        matmul[thread] = matmul[thread] + (r[(offset * 32) + k] * B[(((offset_1 / 8) * 256) + (k * 8)) + (offset_1 % 8)]);
+        acc_0 = acc_0 + (r[(offset * 32) + k] * B[(((offset_1 / 8) * 256) + (k * 8)) + (offset_1 % 8)]);
     }
+    matmul[thread] = acc_0;
 }
 // shader 2
 struct Scalars { batch: i32, threads: i32 }
@@ -174,10 +176,12 @@ fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {
     let thread = i32(group.x + group.y * 65535u) * 64 + i32(number);
     if (thread >= scalars.threads) { return; }
-    peak[thread] = -3.4028234663852886e+38f;
+    var acc_0: f32;
+    acc_0 = -3.4028234663852886e+38f;
     for (var along: i32 = 0; along < 10; along += 1) {
-        peak[thread] = larger(peak[thread], x[(thread * 10) + along]);
+        acc_0 = larger(acc_0, x[(thread * 10) + along]);
     }
+    peak[thread] = acc_0;
 }
 // shader 3
 struct Scalars { batch: i32, threads: i32 }
