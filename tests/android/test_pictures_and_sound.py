@@ -11,13 +11,21 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.artifact.manifest import read_manifest
+from deploykit.artifact.tasks import PictureEntry, SoundEntry
+from deploykit.pictures import Picture
 from deploykit.targets.android import AndroidTarget
+from deploykit.tasks.hearing import Sounds
+from deploykit.tasks.segments import best_classes
+from deploykit.tasks.sounds import samples_of
+from deploykit.tasks.vision import Pictures
 from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives
 from tests.android.test_natives import each_abi
 from tests.conftest import Golden
-from tests.frontends.huggingface.answer_cases import LEAST_SCORE
+from tests.frontends.huggingface.answer_cases import LEAST_SCORE, MAP_SIZES, maps, objects
 from tests.frontends.huggingface.sound_cases import LENGTHS, sound
+from tests.frontends.huggingface.sound_cases import numbers as letters
 from tests.frontends.huggingface.test_picture_answers import folder_of
 from tests.frontends.huggingface.test_sound_answers import SOUNDS
 from tests.frontends.huggingface.test_sound_answers import folder_of as sound_folder_of
@@ -135,10 +143,32 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "dist"
 
 
+def require_places(natives: Natives) -> None:
+    """Objects and segments are those of Python."""
+    logits, boxes = objects()
+    task = PictureEntry(kind="detect", pixels="x", picture=Picture(), outputs=("a", "b"), labels=("0", "1"))
+    expected = Pictures((), task, lambda _: {"a": logits, "b": boxes}).detect(
+        [np.zeros((30, 40, 3), np.uint8)], 0.3, 0.5
+    )
+    floats = np.array([0.3, 0.5], np.float32).view(np.int32)
+    memory = [natives.buffer(array) for array in (logits, boxes, np.zeros(24 * logits.shape[1], np.uint8))]
+    count = natives("objects", memory, np.array([*logits.shape[1:], 30, 40, *floats]))
+    words = memory[2].array[: 24 * count].view(np.int32).reshape(count, 6)
+    assert words[:, 0].tolist() == [int(one.label) for one in expected[0]]
+    found = [[one.score, one.left, one.top, one.right, one.bottom] for one in expected[0]]
+    np.testing.assert_allclose(words[:, 1:].copy().view(np.float32), found, rtol=1e-5, atol=1e-5)
+    for height, width in MAP_SIZES:
+        memory = [natives.buffer(maps()), natives.buffer(np.zeros((height, width), np.uint16))]
+        natives("segments", memory, np.array([*maps().shape[1:], height, width]))
+        np.testing.assert_array_equal(memory[1].array, best_classes(maps()[0], (height, width)))
+
+
 @each_abi
 def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
     """Pictures have the bits of Python for each ABI, with a JVM that checks every call."""
-    picture = deploykit.open(package).manifest.task.picture  # type: ignore[union-attr]
+    task = read_manifest(package).task
+    assert isinstance(task, PictureEntry)
+    picture = task.picture
     with Natives(package, abi, tmp_path) as natives:
         handle = natives("create", 1)
         size = np.zeros(2, np.int64)
@@ -150,10 +180,40 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
             memory = [natives.buffer(pixels), natives.buffer(np.zeros_like(expected))]
             assert natives("preparePicture", handle, memory, np.array([height, width, 4 * width, 4])) == 0
             np.testing.assert_array_equal(memory[1].array, expected)
+        require_places(natives)
         assert natives("preparePicture", handle, memory, np.array([height, width, 1, 4])) == 8
         assert natives("pictureSize", handle, 0, 4, size) == 8
         message = bytearray(256)
         natives("error", handle, message)
         assert message.startswith(b"a picture has 1 to 16777216 rows and columns")
+        natives("close", handle)
+        assert natives.end() == (0, "")
+
+
+@pytest.mark.sampled(part=3)
+@each_abi
+def test_native_methods_of_sound(abi: str, tmp_path: Path) -> None:
+    """Sounds are prepared as in Python for each ABI, and letters become the transcripts of Python."""
+    package = tmp_path / "dist"
+    deploykit.build(sound_folder_of(tmp_path / "model"), AndroidTarget([abi]), output=package)
+    task = read_manifest(package).task
+    assert isinstance(task, SoundEntry)
+    with Natives(package, abi, tmp_path / "natives") as natives:
+        handle = natives("create", 1)
+        for samples, rate in ((sound(4000), 16000), (np.round(sound(4000) * 8000).astype(np.int16), 44100)):
+            expected = samples_of(samples, rate, 16000)
+            expected = (expected - expected.mean()) / np.sqrt(expected.var() + 1e-7)
+            assert natives("soundCount", samples.size, rate) == expected.size
+            memory = [natives.buffer(samples), natives.buffer(np.zeros_like(expected))]
+            described = np.array([samples.size, 1, rate, samples.dtype == np.int16])
+            assert natives("prepareSound", handle, memory, described) == 0
+            np.testing.assert_allclose(memory[1].array, expected, rtol=0, atol=2e-6)
+        for given in letters():
+            scores = np.eye(12, dtype=np.float32)[given]
+            memory = [natives.buffer(scores), natives.buffer(np.zeros(9 * len(given), np.uint8))]
+            place = np.zeros(2, np.int64)
+            natives("letters", memory, len(given), place)
+            text = memory[1].array[place[0] : place.sum()].tobytes().decode()
+            assert [text] == Sounds(task, lambda _, a=scores: {"logits": a[None]}).transcribe([np.ones(9)], 16000)
         natives("close", handle)
         assert natives.end() == (0, "")

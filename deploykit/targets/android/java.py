@@ -118,15 +118,15 @@ _EXAMPLES: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
 
 _NOTES = {
     "texts": (
-        "Texts have any number and length: they run together, in parts of 16384 tokens, and are not padded. "
-        "`run` and `runAsync` take\ntokens."
+        "Texts have any number and length: they run together, in parts of 16384 tokens, and are not padded.\n"
+        "`run` and `runAsync` take tokens."
     ),
     "pictures": (
         "A bitmap has any size and configuration: it becomes what the model takes. `run` and `runAsync` take tensors."
     ),
     "sounds": (
-        "Samples are floats in -1..1 or integers of 16 bits, with any rate: they become what the model takes. "
-        "`run` and\n`runAsync` take tensors."
+        "Samples are floats in -1..1 or integers of 16 bits, with any rate: they become what the model takes.\n"
+        "`run` and `runAsync` take tensors."
     ),
 }
 """What a README says of them."""

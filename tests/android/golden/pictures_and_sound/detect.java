@@ -2,8 +2,8 @@ package org.deploykit.model;
 
 import android.graphics.Bitmap;
 import java.nio.ByteBuffer;
-import java.util.List;
 import java.util.ArrayList;
+import java.util.List;
 
 /** What the model does with pictures: how they become its input, and what its outputs mean. */
 final class Pictures {
