@@ -33,7 +33,10 @@ def task_of(program: Program) -> SoundEntry | None:
     if task is None or task.takes != "sound":
         return None
     function = function_of(program, task)
-    if function is None or constant(function.outputs[output_of(function, task.outputs[0])].shape[-1:]) is None:
+    if function is None:
+        return None
+    shape = function.outputs[output_of(function, task.outputs[0])].shape
+    if len(shape) != (3 if task.kind == "transcribe" else 2) or constant(shape[-1:]) is None:
         return None
     text = "".join(task.letters)
     return None if "\0" in text or (task.lower and SIGMA in text) else task

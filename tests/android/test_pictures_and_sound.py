@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -13,15 +14,19 @@ import pytest
 import deploykit
 from deploykit.artifact.manifest import read_manifest
 from deploykit.artifact.tasks import PictureEntry, SoundEntry
+from deploykit.engines.native.bionic import without_needed
 from deploykit.pictures import Picture
 from deploykit.targets.android import AndroidTarget
 from deploykit.tasks.hearing import Sounds
 from deploykit.tasks.segments import best_classes
 from deploykit.tasks.sounds import samples_of
 from deploykit.tasks.vision import Pictures
+from deploykit.toolchain import find_c_compiler
 from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives
 from tests.android.test_natives import each_abi
+from tests.answers.in_c import STRICT
+from tests.answers.pictures_in_c import COMMON, NUMBERS, PICTURES, replaced, request_of
 from tests.conftest import Golden
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE, MAP_SIZES, maps, objects
 from tests.frontends.huggingface.sound_cases import LENGTHS, sound
@@ -134,6 +139,25 @@ def test_sound(tmp_path: Path, golden: Golden) -> None:
     assert lines[: len(cases)] == [*SOUNDS["heard"], *expected]
     for line, (_, message) in zip(lines[len(cases) :], refused, strict=True):
         assert line.startswith(message), line
+
+
+def test_libraries_for_c(tmp_path: Path) -> None:
+    """A program that is linked with a library gets the answers of Python."""
+    dist, library = tmp_path / "dist", tmp_path / "libmodel.so"
+    deploykit.build(folder_of(tmp_path / "model", "classify"), AndroidTarget(["x86_64"]), output=dist, format="so")
+    library.write_bytes(without_needed((dist / "x86_64" / library.name).read_bytes()))
+    text = replaced(COMMON + PICTURES + NUMBERS, read_manifest(dist), KINDS="pictures")
+    (tmp_path / "app.c").write_text(text)
+    call = [*find_c_compiler().command, "-std=c99", *STRICT, "-D_POSIX_C_SOURCE=200809L", f"-I{dist / 'include'}"]
+    links = ["-Wl,--no-as-needed", "-lm", f"-Wl,-rpath,{tmp_path}", "-Wl,--allow-shlib-undefined", "-pthread"]
+    app = tmp_path / "app"
+    subprocess.run([*call, str(tmp_path / "app.c"), str(library), *links, "-o", str(app)], check=True)
+    given = b"".join(map(request_of, pictures()))
+    shown = subprocess.run([app, dist / "weights.bin"], input=given, capture_output=True, check=True).stdout
+    with deploykit.open(dist) as session:
+        for line, labels in zip(shown.decode().splitlines(), session.classify(pictures()), strict=True):
+            scores = {label.name: label.score for label in labels}
+            np.testing.assert_allclose(numbers(line), [scores["cat"], scores["dog"]], rtol=1e-6)
 
 
 @pytest.fixture(scope="module")

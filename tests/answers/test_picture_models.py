@@ -82,7 +82,7 @@ def test_objects(built: Built, tmp_path: Path) -> None:
         assert words[::6] == [one.label for one in objects]
         found = [float(word) for n, word in enumerate(words) if n % 6]
         wanted = [x for one in objects for x in (one.score, one.left, one.top, one.right, one.bottom)]
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
     few = program_of(dist, tmp_path / "few", room=1, least=0.0)
     count = len(objects)
     assert few(request(pictures[:1])) == [
