@@ -11,7 +11,9 @@
 * `batching/stream.{h,c}`: instances that join while others run; `batching/instances.{h,c}`, `batching/records.c`,
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
+* `answers/answers.{h,c}`: scores, and the memory of a run, of models with answers.
 * `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
+* `pictures/*.{h,c}`: what models of pictures do, from points to answers; `sounds/*.{h,c}`: those of sound.
 * `host/threads.{h,c}`: a thread pool for parallel loops, on systems with POSIX threads.
 * `host/cpu.{h,c}`: the features of the CPU, for kernels that need certain instructions.
 * `host/runner.c`: a program that runs a model under sanitizers; it does not ship.
@@ -60,8 +62,14 @@ INSTANCES = tuple(
 TEXT_INCLUDE = _ROOT / "text"
 TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
+ANSWERS_INCLUDE = _ROOT / "answers"
+ANSWERS = tuple(ANSWERS_INCLUDE / name for name in ("answers.h", "answers.c"))
 TEXTS_INCLUDE = _ROOT / "texts"
 TEXTS = tuple(TEXTS_INCLUDE / name for name in ("texts.h", "texts.c"))
+PICTURES_INCLUDE = _ROOT / "pictures"
+PICTURES = tuple(PICTURES_INCLUDE / name for name in ("pictures.h", "prepare.c", "places.c", "pictures.c"))
+SOUNDS_INCLUDE = _ROOT / "sounds"
+SOUNDS = tuple(SOUNDS_INCLUDE / name for name in ("sounds.h", "resample.c", "sounds.c"))
 CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
@@ -83,6 +91,8 @@ ANDROID_ARM = _ROOT / "android" / "arm.c"
 ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
 ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
 ANDROID_JNI_TEXT = _ROOT / "android" / "jni_text.c"
+ANDROID_JNI_PICTURES = _ROOT / "android" / "jni_pictures.c"
+ANDROID_JNI_SOUNDS = _ROOT / "android" / "jni_sounds.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"
 JS_PAGE = _ROOT / "js" / "page.mjs"
 JS_MODULES = tuple(

@@ -1,6 +1,7 @@
 """What a model of texts is in C: `model_texts.h` and `model_texts.c`, with the model's own names and types.
 
-They are for artifacts that hold the tokenizer (`runtime/text/`) and the runtime of such models (`runtime/texts/`).
+They are for artifacts that hold the tokenizer (`runtime/text/`) and the runtime of such models (`runtime/answers/`,
+`runtime/texts/`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 HEADER, SOURCE = "model_texts.h", "model_texts.c"
 
-COPIED = (*runtime.TEXT, *runtime.TEXTS)
+COPIED = (*runtime.ANSWERS, *runtime.TEXT, *runtime.TEXTS)
 """Sources that all models of texts share."""
-
-INCLUDED = (runtime.TEXT_INCLUDE, runtime.TEXTS_INCLUDE)
 
 FUNCTIONS = ("open", "workspace_bytes", "set_workspace", "session_error")
 """The symbols beside that of the task, without the model's prefix."""
@@ -49,10 +48,10 @@ def task_of(program: Program) -> TextEntry | None:
     return task if task.outputs == tuple(port.name for port in program.public[0].outputs) else None
 
 
-def emit_texts(program: Program, version: str) -> dict[str, str]:
+def emit(program: Program, version: str) -> dict[str, str]:
     """The two files, by name; none for models of anything else."""
-    view = texts_view(program, version)
-    return {} if view is None else {name: render_shared(name, view) for name in (HEADER, SOURCE)}
+    found = view(program, version)
+    return {} if found is None else {name: render_shared(name, found) for name in (HEADER, SOURCE)}
 
 
 def exported(program: Program) -> list[str]:
@@ -66,7 +65,7 @@ def exported(program: Program) -> list[str]:
     return [f"{prefix_of(program)}_{name}" for name in names]
 
 
-def texts_view(program: Program, version: str) -> dict[str, Any] | None:
+def view(program: Program, version: str) -> dict[str, Any] | None:
     """What templates say of a model of texts; None for other models. `bounds` are what it takes at once, if its dims
     have bounds; `example` is a room for the workspace."""
     from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds

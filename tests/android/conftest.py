@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -91,17 +91,18 @@ def desktop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return on_desktop(package, "Desktop", tmp_path_factory.mktemp("desktop"))
 
 
-def on_desktop(package: Path, test: str, place: Path) -> Run:
-    """Runs a case of the class `test` on a JVM with the classes and the library of the AAR; returns the lines that it
-    prints. The first arguments of the case are the folders of the assets and of the test."""
+def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = ()) -> Run:
+    """Runs a case of the class `test`, which needs `further` ones, on a JVM with the classes and the library of the
+    AAR; returns the lines that it prints. The first arguments of the case are the folders of the assets and of the
+    test."""
     with zipfile.ZipFile(aar_of(package)) as archive:
         archive.extractall(place)
     library = next((place / "jni" / "x86_64").iterdir())
     library.write_bytes(without_needed(library.read_bytes()))
     classes = place / "test"
     path = os.pathsep.join([str(place / "classes.jar"), str(classes)])
-    source = Path(__file__).with_name(f"{test}.java")
-    subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), str(source)], check=True)
+    sources = [str(Path(__file__).with_name(f"{name}.java")) for name in (test, *further)]
+    subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), *sources], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:
         options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC", f"-Djava.library.path={library.parent}"]

@@ -288,9 +288,11 @@ def test_names_in_java() -> None:
         "dynamic": None,
         "instances": None,
         "texts": None,
+        "pictures": None,
+        "sounds": None,
     }
     view["functions"] = [function]
-    assert [class_name("tokens", texts=texts) for texts in (False, True)] == ["Tokens", "TokensModel"]
+    assert [class_name(name) for name in ("tokens", "my_tokens")] == ["TokensModel", "MyTokens"]
     assert model_view(view)["class"] == "TensorModel"
     (found,) = model_view(view)["functions"]
     assert found["arrays"] == ["@NonNull short[] x_1", "long new_"]

@@ -19,6 +19,7 @@ from deploykit.targets.android.jars import find_java_compiler
 from deploykit.targets.android.java import stubs
 from tests.android.conftest import aar_of, needs_java
 from tests.dynamic import models
+from tests.frontends.huggingface.test_picture_answers import folder_of as picture_folder_of
 from tests.frontends.huggingface.test_texts import folder_of
 from tests.frontends.running_mean import running_mean, weights
 from tests.ragged import ragged_model
@@ -61,6 +62,11 @@ def _sentiment(folder: Path) -> None:
     deploykit.build(source, AndroidTarget(["x86_64"]), output=folder)
 
 
+def _flowers(folder: Path) -> None:
+    source = picture_folder_of(folder.with_name("source") / "Flowers", "classify")
+    deploykit.build(source, AndroidTarget(["x86_64"]), output=folder)
+
+
 SUBJECTS = {
     "Cnn": Subject(
         _built(CASES["cnn"].make(), {"batch": (1, 8)}), {"image": "float[]"}, {"image": "float[]", "batch": "long"}
@@ -72,6 +78,7 @@ SUBJECTS = {
     ),
     "Encoder": Subject(_built(_encoder()), dict.fromkeys(("first", "second", "third"), "long[]"), {"ids": "Ragged"}),
     "Sentiment": Subject(_sentiment, {}, {}),
+    "Flowers": Subject(_flowers, {"bitmap": "Bitmap"}, {"bitmap": "Bitmap"}),
     "TreeLSTM": Subject(_built(f"{models.__file__}:TreeLSTM"), {}, {}),
 }
 """By the name of the class."""
@@ -120,7 +127,13 @@ def java_program(block: str, subject: str, declared: Mapping[str, str]) -> str:
     body = "".join(f"        {line}\n" for line in re.sub(r"^import .*\n", "", block, flags=re.MULTILINE).splitlines())
     parameters = {**({} if "try (" in block else {"model": subject}), **declared, "context": "Context"}
     listed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
-    imported = ["import android.content.Context;\n", "import android.util.Log;\n", "import java.util.*;\n", *imports]
+    imported = [
+        "import android.content.Context;\n",
+        "import android.graphics.Bitmap;\n",
+        "import android.util.Log;\n",
+        "import java.util.*;\n",
+        *imports,
+    ]
     return f"{''.join(imported)}\nclass App {{\n    void snippet({listed}) {{\n{body}    }}\n}}\n"
 
 
@@ -154,7 +167,8 @@ def kotlin_program(block: str, declared: Mapping[str, str]) -> str:
     body = re.sub(r"^import .*\n", "", block, flags=re.MULTILINE)
     kinds = {"float[]": "FloatArray", "long": "Long"}
     listed = ", ".join(f"{name}: {kinds.get(kind, kind)}" for name, kind in {**declared, "context": "Context"}.items())
-    return f"import android.content.Context\n{imports}\nfun snippet({listed}) {{\n{body}}}\n"
+    of_android = "import android.content.Context\nimport android.graphics.Bitmap\n"
+    return f"{of_android}{imports}\nfun snippet({listed}) {{\n{body}}}\n"
 
 
 @pytest.mark.skipif(not shutil.which("kotlinc"), reason="needs kotlinc (Debian: kotlin)")
@@ -162,7 +176,8 @@ def test_kotlin(classes: Mapping[str, list[Path]], tmp_path: Path) -> None:
     """Of the page and of READMEs; the scripts of Gradle are left out."""
     scripts = ("android {", "dependencies {")
     page = [block for block in blocks(PAGE.read_text(), "kotlin") if not block.startswith(scripts)]
-    programs = {f"page{number}": kotlin_program(block, {"image": "float[]"}) for number, block in enumerate(page)}
+    declared = {"image": "float[]", "bitmap": "Bitmap"}
+    programs = {f"page{number}": kotlin_program(block, declared) for number, block in enumerate(page)}
     for name, places in classes.items():
         readme = places[0].with_name("README.md").read_text()
         (block,) = [block for block in blocks(readme, "kotlin") if not block.startswith(scripts)]

@@ -66,6 +66,14 @@ static inline void write_text(jni_environment* env, jobject target, const char* 
     jni_write_bytes(env, target, 0, bytes < (size_t)room ? (jint)bytes : room, text);
 }
 
+/* The memory of one of several buffers. */
+static inline void* memory_of(jni_environment* env, jobject buffers, jint index) {
+    jobject buffer = jni_element(env, buffers, index);
+    void* found = jni_buffer_address(env, buffer);
+    jni_delete_local(env, buffer);
+    return found;
+}
+
 static inline runner* running(session* own, jint function) {
     part* found = &own->parts[function];
     return own->gpu != NULL ? &found->on_gpu : &found->on_cpu;
@@ -107,6 +115,17 @@ jint JNI_encode(
 void JNI_tokens(
     jni_environment* env, jobject type, jlong handle, jobject ids, jobject types, jobject places, jobject texts
 );
+
+/* jni_pictures.c */
+jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint height, jint width, jobject size);
+jint JNI_preparePicture(jni_environment* env, jobject type, jlong handle, jobject buffers, jobject described);
+jint JNI_objects(jni_environment* env, jobject type, jobject buffers, jobject numbers);
+void JNI_segments(jni_environment* env, jobject type, jobject buffers, jobject sizes);
+
+/* jni_sounds.c */
+jlong JNI_soundCount(jni_environment* env, jobject type, jlong count, jint rate);
+jint JNI_prepareSound(jni_environment* env, jobject type, jlong handle, jobject buffers, jobject described);
+void JNI_letters(jni_environment* env, jobject type, jobject buffers, jlong times, jobject place);
 
 /* jni_profile.c */
 jint JNI_measure(jni_environment* env, jobject type, jlong handle, jint steps);

@@ -1,19 +1,12 @@
 /* Texts through a tokenizer and a model: which run together, the memory of a run, and what its outputs mean. */
 #include "texts.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
     INPUTS = 3,         /* at most */
     LONGEST_ANSWER = 30 /* tokens */
 };
-
-static dk_status fail(dk_model* model, dk_status status, const char* words) {
-    dk_start_error(model);
-    dk_add_text(model, words);
-    return status;
-}
 
 static bool is_ragged(const dk_texts* own) {
     return own->task->lengths >= 0;
@@ -89,12 +82,12 @@ size_t dk_texts_bytes(const dk_texts* own, const dk_texts_room* room) {
 dk_status dk_texts_open(dk_texts* own, const dk_texts_task* task, dk_model* model, const void* tables, size_t bytes) {
     memset(own, 0, sizeof *own);
     own->task = task;
-    return dk_text_open(&own->text, tables, bytes) == DK_OK ? DK_OK : fail(model, DK_ERROR_WEIGHTS, own->text.error);
+    return dk_text_open(&own->text, tables, bytes) == DK_OK ? DK_OK : dk_fail(model, DK_ERROR_WEIGHTS, own->text.error);
 }
 
 static void* take(dk_texts* own, size_t bytes) {
     void* taken = own->rest;
-    bytes = DK_TEXTS_ALIGNED(bytes);
+    bytes = DK_ROOM(bytes);
     own->rest += bytes;
     own->rest_bytes -= bytes;
     return taken;
@@ -107,13 +100,11 @@ dk_status dk_texts_use(dk_texts* own, dk_model* model, const dk_texts_room* room
         return DK_ERROR_USAGE; /* opening failed, and the model says why */
     }
     if (needed == SIZE_MAX) {
-        return fail(model, DK_ERROR_USAGE, "the model does not take so many texts or tokens at once, or none at all");
+        return dk_fail(
+            model, DK_ERROR_USAGE, "the model does not take so many texts or tokens at once, or none at all"
+        );
     }
-    if (workspace == NULL || (uintptr_t)workspace % DK_ALIGNMENT != 0 || bytes < needed) {
-        fail(model, DK_ERROR_ARENA, "the workspace is misaligned or too small");
-        dk_add_number(model, ": this room needs ", (int64_t)needed);
-        dk_add_number(model, " bytes, found ", (int64_t)bytes);
-        model->need.bytes = (int64_t)needed;
+    if (dk_check_workspace(model, "this room", workspace, bytes, needed) != DK_OK) {
         return DK_ERROR_ARENA;
     }
     own->room = *room;
@@ -144,9 +135,9 @@ static dk_status fail_text(dk_model* model, dk_status status, int64_t number, co
 /* Tokenize a text behind those of the part. Returns DK_PENDING if it has no room beside them. */
 static dk_status add(dk_texts* own, dk_model* model, const dk_text_input* input, int64_t number) {
     const int32_t limit = limit_of(own, &own->room);
-    const size_t staged = 2 * DK_TEXTS_ALIGNED(4 * (size_t)limit);
+    const size_t staged = 2 * DK_ROOM(4 * (size_t)limit);
     int32_t* ids = (int32_t*)(void*)own->rest;
-    int32_t* types = ids + DK_TEXTS_ALIGNED(4 * (size_t)limit) / 4;
+    int32_t* types = ids + DK_ROOM(4 * (size_t)limit) / 4;
     dk_text_tokens found = {0};
     int64_t* to[INPUTS];
     dk_status status;
@@ -190,15 +181,8 @@ static dk_status add(dk_texts* own, dk_model* model, const dk_text_input* input,
     return DK_OK;
 }
 
-static void fill_tensor(dk_tensor* tensor, void* data, size_t bytes, dk_dtype dtype) {
-    memset(tensor, 0, sizeof *tensor);
-    tensor->data = data;
-    tensor->bytes = bytes;
-    tensor->dtype = dtype;
-}
-
 static void give_tokens(const dk_texts* own, dk_tensor* tensor, int64_t* values) {
-    fill_tensor(tensor, values, 8 * (size_t)own->tokens, DK_INT64);
+    dk_fill_tensor(tensor, values, 8 * (size_t)own->tokens, DK_INT64);
     tensor->rank = is_ragged(own) ? 1 : 2;
     tensor->shape[0] = is_ragged(own) ? own->tokens : 1;
     tensor->shape[1] = own->tokens;
@@ -218,7 +202,7 @@ static dk_status run(dk_texts* own, dk_model* model, float** rows) {
         give_tokens(own, &inputs[given[i]], own->inputs[i]);
     }
     if (is_ragged(own)) {
-        fill_tensor(&inputs[task->lengths], own->lengths, 8 * (size_t)own->texts, DK_INT64);
+        dk_fill_tensor(&inputs[task->lengths], own->lengths, 8 * (size_t)own->texts, DK_INT64);
         inputs[task->lengths].rank = 1;
         inputs[task->lengths].shape[0] = own->texts;
     }
@@ -228,7 +212,7 @@ static dk_status run(dk_texts* own, dk_model* model, float** rows) {
             bytes = token_rows;
             rows[i] = (float*)take(own, bytes);
         }
-        fill_tensor(&outputs[i], rows[i], bytes, DK_FLOAT32);
+        dk_fill_tensor(&outputs[i], rows[i], bytes, DK_FLOAT32);
     }
     status = dk_set_arena(model, own->rest, own->rest_bytes);
     if (status == DK_OK) {
@@ -275,10 +259,10 @@ static dk_status check(const dk_texts* own, dk_model* model, const void* texts, 
         return DK_ERROR_USAGE; /* opening failed, and the model says why */
     }
     if (own->lengths == NULL) {
-        return fail(model, DK_ERROR_USAGE, "there is no workspace: set one");
+        return dk_fail(model, DK_ERROR_USAGE, "there is no workspace: set one");
     }
     return count > 0 && (texts == NULL || results == NULL)
-               ? fail(model, DK_ERROR_USAGE, "the texts or the results are NULL")
+               ? dk_fail(model, DK_ERROR_USAGE, "the texts or the results are NULL")
                : DK_OK;
 }
 
@@ -296,37 +280,15 @@ dk_status dk_texts_rows(
     return status;
 }
 
-/* Replace numbers by their softmax. */
-static void softmax(float* values, int64_t count) {
-    float most = values[0];
-    double sum = 0;
-    for (int64_t i = 1; i < count; ++i) {
-        most = values[i] > most ? values[i] : most;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        values[i] = expf(values[i] - most);
-        sum += (double)values[i];
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        values[i] = (float)((double)values[i] / sum);
-    }
-}
-
 dk_status dk_texts_classify(
     dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t count, float* scores
 ) {
     const dk_texts_task* task = own->task;
-    dk_status status = dk_texts_rows(own, model, texts, lengths, count, scores);
-    if (status != DK_OK) {
-        return status;
+    const dk_status status = dk_texts_rows(own, model, texts, lengths, count, scores);
+    for (size_t i = 0; status == DK_OK && i < count; ++i) {
+        dk_make_scores(task->scores, scores + i * (size_t)task->width, task->width);
     }
-    for (size_t i = 0; task->scores == DK_SCORES_SOFTMAX && i < count; ++i) {
-        softmax(scores + i * (size_t)task->width, task->width);
-    }
-    for (size_t i = 0; task->scores == DK_SCORES_SIGMOID && i < count * (size_t)task->width; ++i) {
-        scores[i] = 1.0f / (1.0f + expf(-scores[i]));
-    }
-    return DK_OK;
+    return status;
 }
 
 /* The spans of the tokens of the part, at most `capacity`. Returns how many there are. */
@@ -343,7 +305,7 @@ static size_t write_spans(const dk_texts* own, float* rows, dk_span* spans, size
                 continue;
             }
             if (row != NULL && written < capacity) {
-                softmax(row, width);
+                dk_softmax(row, width);
                 for (int32_t j = 1; j < width; ++j) {
                     span.label = row[j] > row[span.label] ? j : span.label;
                 }
@@ -375,7 +337,7 @@ dk_status dk_texts_tokens(
         }
     }
     if (status == DK_OK && written > capacity) {
-        fail(model, DK_ERROR_CAPACITY, "");
+        dk_fail(model, DK_ERROR_CAPACITY, "");
         dk_add_number(model, "the texts have ", (int64_t)written);
         dk_add_number(model, " tokens, and there is room for spans of ", (int64_t)capacity);
         model->need.extent = (int64_t)written;
@@ -402,8 +364,8 @@ dk_status dk_texts_answer(dk_texts* own, dk_model* model, const dk_text_input* q
     if (status != DK_OK) {
         return status;
     }
-    softmax(rows[0], own->tokens);
-    softmax(rows[1], own->tokens);
+    dk_softmax(rows[0], own->tokens);
+    dk_softmax(rows[1], own->tokens);
     for (int32_t i = 0; i < own->tokens; ++i) {
         for (int32_t j = i; own->origins[i] == 1 && j < own->tokens && j < i + LONGEST_ANSWER; ++j) {
             if (own->origins[j] == 1 && (first < 0 || rows[0][i] * rows[1][j] > answer->score)) {
@@ -414,7 +376,7 @@ dk_status dk_texts_answer(dk_texts* own, dk_model* model, const dk_text_input* q
         }
     }
     if (first < 0) {
-        return fail(model, DK_ERROR_USAGE, "the question leaves no room for the context: it has too many tokens");
+        return dk_fail(model, DK_ERROR_USAGE, "the question leaves no room for the context: it has too many tokens");
     }
     answer->label = 0;
     answer->begin = (size_t)own->places[2 * first];

@@ -8,14 +8,12 @@
 #ifndef DEPLOYKIT_TEXTS_H
 #define DEPLOYKIT_TEXTS_H
 
+#include "answers.h"
 #include "text.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* How a class gets its score from an output. */
-typedef enum dk_scores { DK_SCORES_SOFTMAX = 0, DK_SCORES_SIGMOID = 1, DK_SCORES_AS_IS = 2 } dk_scores;
 
 /* What a model does with texts. */
 typedef struct dk_texts_task {
@@ -66,14 +64,11 @@ typedef struct dk_texts {
 
 /* Bytes of a workspace: `inputs` have an element for each token, `outputs` have `width` for each; `limit` bounds the
    tokens of one text, and `scratch` is what the tokenizer needs. All are of one integer type, and none is negative. */
-#define DK_TEXTS_ALIGNED(bytes) (((bytes) + 63) / 64 * 64)
-#define DK_TEXTS_MOST(a, b) ((a) > (b) ? (a) : (b))
 #define DK_TEXTS_BYTES(texts, tokens, inputs, outputs, width, limit, scratch, arena)                                   \
-    (DK_TEXTS_ALIGNED(8 * (texts)) + (inputs) * DK_TEXTS_ALIGNED(8 * (tokens)) +                                       \
-     ((outputs) > 0 ? DK_TEXTS_ALIGNED(8 * (tokens)) + DK_TEXTS_ALIGNED(tokens) : 0) +                                 \
-     DK_TEXTS_MOST(                                                                                                    \
-         2 * DK_TEXTS_ALIGNED(4 * (limit)) + DK_TEXTS_ALIGNED(scratch),                                                \
-         (outputs) * DK_TEXTS_ALIGNED(4 * (tokens) * (width)) + DK_TEXTS_ALIGNED(arena)                                \
+    (DK_ROOM(8 * (texts)) + (inputs) * DK_ROOM(8 * (tokens)) +                                                         \
+     ((outputs) > 0 ? DK_ROOM(8 * (tokens)) + DK_ROOM(tokens) : 0) +                                                   \
+     DK_LARGER(                                                                                                        \
+         2 * DK_ROOM(4 * (limit)) + DK_ROOM(scratch), (outputs) * DK_ROOM(4 * (tokens) * (width)) + DK_ROOM(arena)     \
      ))
 
 /* Begin. There is no workspace yet. */

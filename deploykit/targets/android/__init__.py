@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
-from deploykit.targets.texts import COPIED as TEXTS
-from deploykit.targets.texts import emit_texts, task_of, texts_view
-from deploykit.targets.texts import exported as exported_for_texts
+from deploykit.targets.texts import task_of
 from deploykit.text import FILE
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class AndroidTarget:
             _require_typed(levels[0])
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
-            texts = emit_host(parts, options.version) | emit_texts(parts[0], options.version)
+            texts = emit_host(parts, options.version) | answers.emit(parts[0], options.version)
             emitted |= {f"{abi}-{name}": text.encode() for name, text in texts.items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
@@ -157,7 +156,7 @@ class AndroidTarget:
         program = levels[0]
         view = package_view(program, options.version)
         view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
-        view |= {"instances": program.dynamic, "texts": texts_view(program, options.version)}
+        view |= {"instances": program.dynamic, **answers.views(program, options.version)}
         view |= _names(view["prefix"], options.settings)
         java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
@@ -227,7 +226,7 @@ class AndroidTarget:
 
         program = programs[0]
         further = _further(program)
-        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*", *exported_for_texts(program)]
+        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*", *answers.exported(program)]
         if view["on_gpu"] is not None:
             further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
             exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
@@ -253,7 +252,7 @@ class AndroidTarget:
 def _further(program: Program) -> tuple[Path, ...]:
     """The sources beside the core that a model needs, except those for GPUs."""
     own = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
-    return own if task_of(program) is None else (*own, *TEXTS)
+    return (*own, *answers.sources(program))
 
 
 def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -281,6 +280,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
     macros |= {} if view["texts"] is None else {"DK_TEXTS": 1}
+    macros |= {f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("pictures", "sounds") if view[kind]}
     if view["on_gpu"] is not None:
         macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
         macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}

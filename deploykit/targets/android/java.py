@@ -41,11 +41,11 @@ CLASSES = (
 OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
 """The classes that dynamic models have."""
 
-OF_TEXTS = ("Texts", "Tokens", "Label", "Span")
-"""The classes of models of texts."""
+OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens")
+"""The classes of models of texts, pictures and sound."""
 
 FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
-"""The classes that some models have, beside those of models of texts."""
+"""The classes that some models have, beside those with answers."""
 
 EXCEPTIONS = {
     "DeploykitException": ("RuntimeException", "The base of what a model raises."),
@@ -61,6 +61,7 @@ _STUBS = {
     "android/app": ("ActivityManager",),
     "android/content": ("Context",),
     "android/content/res": ("AssetFileDescriptor", "AssetManager"),
+    "android/graphics": ("Bitmap",),
     "android/os": ("ParcelFileDescriptor",),
     "androidx/annotation": ("NonNull", "Nullable"),
 }
@@ -90,18 +91,47 @@ File FileInputStream FileNotFoundException Future FutureTask IOException InputSt
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings
+SuppressWarnings Bitmap LinkedHashMap
 """
 """Names of classes that the sources use."""
 
 
-_TEXT_EXAMPLES = {
-    "embed": ("float[][] vectors", "val vectors: Array<FloatArray>", 'embed("A text.", "Another one.")'),
-    "classify": ("List<Label> labels", "val labels: List<Label>", 'classify("A text.")'),
-    "tokens": ("List<Span> spans", "val spans: List<Span>", 'tokens("A text.")'),
-    "answer": ("Span answer", "val answer: Span", 'answer("A question?", "A context.")'),
+_EXAMPLES: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
+    "texts": {
+        "embed": ("float[][] vectors", "val vectors: Array<FloatArray>", 'embed("A text.", "Another one.")'),
+        "classify": ("List<Label> labels", "val labels: List<Label>", 'classify("A text.")'),
+        "tokens": ("List<Span> spans", "val spans: List<Span>", 'tokens("A text.")'),
+        "answer": ("Span answer", "val answer: Span", 'answer("A question?", "A context.")'),
+    },
+    "pictures": {
+        "embed": ("float[] vector", "val vector: FloatArray", "embed(bitmap)"),
+        "classify": ("List<Label> labels", "val labels: List<Label>", "classify(bitmap)"),
+        "detect": ("List<Detection> objects", "val objects: List<Detection>", "detect(bitmap)"),
+        "segment": ("Segments segments", "val segments: Segments", "segment(bitmap)"),
+    },
+    "sounds": {
+        "transcribe": ("String text", "val text: String", "transcribe(samples, 44100)"),
+        "classify": ("List<Label> labels", "val labels: List<Label>", "classify(samples, 44100)"),
+    },
 }
-"""By kind: what a call gives, in Java and in Kotlin, and the call."""
+"""By what a model takes and by kind: what a call gives, in Java and in Kotlin, and the call."""
+
+_NOTES = {
+    "texts": (
+        "Texts have any number and length: they run together, in parts of 16384 tokens, and are not padded.\n"
+        "`run` and `runAsync` take tokens."
+    ),
+    "pictures": (
+        "A bitmap has any size and configuration: it becomes what the model takes. `run` and `runAsync` take tensors."
+    ),
+    "sounds": (
+        "Samples are floats in -1..1 or integers of 16 bits, with any rate: they become what the model takes.\n"
+        "`run` and `runAsync` take tensors."
+    ),
+}
+"""What a README says of them."""
+
+_OF = {"texts": "a text", "pictures": "a picture", "sounds": "a sound"}
 
 
 def sources(view: Mapping[str, Any]) -> dict[str, str]:
@@ -125,9 +155,17 @@ def _further(model: Mapping[str, Any]) -> list[str]:
     has_ragged = any(function["ragged"] for function in model["functions"])
     has = {"Gpus": model["on_gpu"], "Profile": model["profiled"], "Ragged": has_ragged, "RaggedPorts": has_ragged}
     has |= dict.fromkeys(OF_INSTANCES, model["instances"] is not None)
-    kind = model["texts"] and model["texts"]["kind"]
-    has |= {"Texts": kind, "Tokens": kind, "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
-    return [name for name in (*FURTHER, *OF_TEXTS) if has[name]]
+    has |= _of_answers(model)
+    return [name for name in (*FURTHER, *OF_ANSWERS) if has[name]]
+
+
+def _of_answers(model: Mapping[str, Any]) -> dict[str, bool]:
+    """Which classes of models with answers there are."""
+    kind = model["answers"]["kind"]
+    has = {"Texts": bool(model["texts"]), "Tokens": bool(model["texts"]), "Pictures": bool(model["pictures"])}
+    has |= {"Sounds": bool(model["sounds"]), "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
+    has |= {"Detection": kind == "detect", "Segments": kind == "segment"}
+    return has | {"Scores": kind in ("classify", "tokens", "answer")}
 
 
 def stubs() -> dict[str, str]:
@@ -142,7 +180,7 @@ def stubs() -> dict[str, str]:
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     """What the templates of classes need. `instances` of `view` is the dynamic model, or None."""
     functions, model = view["functions"], view["instances"]
-    name = class_name(view["prefix"], texts=view["texts"] is not None)
+    name = class_name(view["prefix"])
     inputs = [port["name"] for port in functions[0]["inputs"]]
     names = methods([function["function"] for function in functions])
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
@@ -156,23 +194,45 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
         "stateful": states is not None,
         "least": [f"{dim['minimum']}L" for dim in states or ()],
         "profiled": is_profiled(view),
+        "answers": _answers(view),
         "texts": view["texts"] and _texts(view["texts"], functions[0], found[0]),
+        "pictures": view["pictures"] and _pictures(view["pictures"], found[0]),
+        "sounds": view["sounds"] and _sounds(view["sounds"], found[0]),
         "instances": None if model is None else instances_view(model, inputs, _unique, {*_taken(), name}),
     }
 
 
+def _answers(view: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model answers: its kind, its names of classes, and an example. The kind is empty for others."""
+    for takes, examples in _EXAMPLES.items():
+        if (own := view[takes]) is not None:
+            java, kotlin, call = examples[own["kind"]]
+            example = {"java": f"{java} = model.{call};", "kotlin": f"{kotlin} = model.{call}"}
+            found = {name: own[name] for name in ("kind", "scores", "score_text")}
+            labels = [_string(name) for name in own["names"]]
+            return found | {"labels": labels, "of": _OF[takes], "example": example, "note": _NOTES[takes]}
+    return {"kind": "", "labels": []}
+
+
+def _pictures(pictures: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
+    """A model of pictures, and the results of a run."""
+    numbers = [pictures["output"], *([pictures["boxes"]] if pictures["boxes"] >= 0 else [])]
+    return {**pictures, "results": [f"result.{function['outputs'][number]['word']}" for number in numbers]}
+
+
+def _sounds(sounds: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
+    """A model of sound, and the result of a run."""
+    return {**sounds, "result": function["outputs"][sounds["output"]]["word"]}
+
+
 def _texts(texts: Mapping[str, Any], own: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
-    """A model of texts: its names of classes, and the arguments and results of a run with the tokens of some texts."""
+    """A model of texts: the arguments and results of a run with the tokens of some texts."""
     ragged = texts["lengths"] >= 0
     words = {texts["ids"]: "ids", texts["types"]: "types"}
     given = [index for index in range(len(own["inputs"])) if index != texts["lengths"]]
     padded = [f"Tensor.of({f'{words[i]}[0]' if i in words else 'mask'}, 1, count)" for i in given]
-    java, kotlin, call = _TEXT_EXAMPLES[texts["kind"]]
     return {
         **texts,
-        "java_example": f"{java} = model.{call};",
-        "kotlin_example": f"{kotlin} = model.{call}",
-        "labels": [_string(name) for name in texts["names"]],
         "ragged": ragged,
         "arguments": [f"Ragged.of({words[i]})" for i in given] if ragged else padded,
         "results": [
@@ -190,7 +250,7 @@ def readme_view(view: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {name: function[name] for name in ("run", "result", "memory", "run_async", "ragged")}
     first = function["outputs"][0]
     own |= {"class": model["class"], "first": first, "state_dims": model["states"], "instances": model["instances"]}
-    own["texts"] = model["texts"]
+    own["answers"] = model["answers"]
     own["variable"] = "values" if first["word"] in ("result", "model", "context") else first["word"]
     return own | {"arguments": [text.rpartition(" ")[2] for text in given]}
 
@@ -269,10 +329,10 @@ def package_name(prefix: str) -> str:
     return f"org.deploykit.{word}_" if word in KEYWORDS else f"org.deploykit.{word}"
 
 
-def class_name(prefix: str, *, texts: bool = False) -> str:
-    """The name of a model's class: `my_model` becomes `MyModel`. `texts`: it is a model of texts."""
+def class_name(prefix: str) -> str:
+    """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in _taken() or (texts and name in OF_TEXTS) else name
+    return f"{name}Model" if name in _taken() or name in OF_ANSWERS else name
 
 
 def _taken() -> set[str]:

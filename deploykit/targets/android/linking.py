@@ -16,6 +16,7 @@ from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.parallel import each
+from deploykit.targets import answers
 from deploykit.targets.android.abis import Abi
 from deploykit.toolchain import Compiler, compiled, find_android_compiler
 
@@ -69,7 +70,7 @@ def link(
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
     own = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
-    places = (*own, runtime.TEXT_INCLUDE, runtime.TEXTS_INCLUDE)
+    places = (*own, *answers.INCLUDED)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
     options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
@@ -101,6 +102,7 @@ def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
     if macros is None:
         return ()
     further = {"DK_ON_GPU": runtime.ANDROID_JNI_GPU, "DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+    further |= {"DK_PICTURES": runtime.ANDROID_JNI_PICTURES, "DK_SOUNDS": runtime.ANDROID_JNI_SOUNDS}
     return (*runtime.ANDROID_JNI, *(path for macro, path in further.items() if macro in macros))
 
 

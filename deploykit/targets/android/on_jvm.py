@@ -70,10 +70,10 @@ class OnJvm:
         self.where = f"the Java classes, with the library for {library.parent.name}, on {java}"
         library.write_bytes(without_needed(library.read_bytes()))
         source = place / "Runner.java"
-        package, names = _classes(place / "classes.jar")
+        package = _package_of(place / "classes.jar")
         view = {
             "package": package,
-            "class": class_name(manifest.prefix, texts={"Texts", "Tokens"} <= names),
+            "class": class_name(manifest.prefix),
             "functions": [
                 _call(part, method)
                 for part, method in zip(self._functions.values(), methods(_names(manifest)), strict=True)
@@ -201,9 +201,9 @@ def _argument(port: PortEntry, numbers: Mapping[str, int]) -> str:
     return f"Ragged.of({own}, numbers({extents[0]}))"
 
 
-def _classes(jar: Path) -> tuple[str, set[str]]:
-    """The package of the classes in a jar, and their names."""
+def _package_of(jar: Path) -> str:
+    """The package of the classes in a jar."""
     with zipfile.ZipFile(jar) as archive:
         paths = [Path(name) for name in archive.namelist() if name.endswith(".class")]
     native = next(path for path in paths if path.stem == "Native")
-    return str(native.parent).replace("/", "."), {path.stem for path in paths}
+    return str(native.parent).replace("/", ".")

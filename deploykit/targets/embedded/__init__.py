@@ -7,6 +7,8 @@ weights.h weights.c the constants, as const data that can stay in flash
 states.h states.c   for a model with states
 model_texts.h model_texts.c   for a model of texts: its functions for texts; tokenizer.h and tokenizer.c
                     the tables as const data; text.h, texts.h and others the sources
+model_pictures.h model_pictures.c   for a model of pictures: its functions for pictures; pictures.h and others
+                    the sources. For a model of sound they are called sounds
 main.c              an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
 """
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets import texts
+from deploykit.targets import answers, texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
@@ -66,7 +68,7 @@ class EmbeddedTarget:
         _require_bounds(program)
         if options.fast_math:
             raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
-        written = emit_host(programs, options.version) | texts.emit_texts(program, options.version)
+        written = emit_host(programs, options.version) | answers.emit(program, options.version)
         written["kernels.c"] = emit_c(program.kernels, prefix_of(program))
         return {name: text.encode() for name, text in written.items()}
 
@@ -85,7 +87,7 @@ class EmbeddedTarget:
             runtime.HEADER,
             *runtime.CORE,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
-            *(() if task is None else texts.COPIED),
+            *answers.sources(program),
         )
         for source in copied:
             shutil.copyfile(source, folder / source.name)
@@ -95,13 +97,14 @@ class EmbeddedTarget:
             write_bytes_c(program.task_files[FILE], view["prefix"], TOKENIZER, folder)
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
-        view |= {"headers": headers, "sources": sources, "texts": texts.texts_view(program, options.version)}
+        view |= {"headers": headers, "sources": sources, **answers.views(program, options.version)}
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
             template = name
             if name == EXAMPLE:
-                template = "instances.c" if view["dynamic"] else "texts.c" if view["texts"] else name
+                kinds = [f"{kind}.c" for kind in answers.KINDS if view[kind]]
+                template = "instances.c" if view["dynamic"] else next(iter(kinds), name)
             (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
         return [*headers, *sources, *PROJECT_FILES]
 

@@ -9,6 +9,8 @@ model.c part_*.c deploykit.c errors.c threads.c cpu.c kernels.o   the sources an
                 into a program instead; part_*.c exist if there are kernels for several CPUs
 model_texts.h texts.h text.h tokenizer.bin   of a model of texts: the interface for texts, that of the tokenizer in the
                 library, and its tables; model_texts.c, texts.c and others are their sources
+model_pictures.h pictures.h   of a model of pictures: the interface for pictures; model_pictures.c, pictures.c and
+                others are its sources. Of a model of sound they are called sounds
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
-from deploykit.targets import texts
+from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
@@ -58,7 +60,7 @@ MODEL_ON_GPU = f"model{ON_GPU}"
 """The files with these functions, without their ends."""
 
 
-INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU, *texts.INCLUDED))
+INCLUDED = tuple(f"-I{path}" for path in (runtime.INCLUDE, runtime.BATCHING, runtime.GPU, *answers.INCLUDED))
 
 
 class HostTarget:
@@ -92,7 +94,7 @@ class HostTarget:
         from deploykit.compiler.codegen.weights.blob import first_weight
 
         levels, on_gpu = split_gpu(programs)
-        written = emit_host(levels, options.version) | texts.emit_texts(levels[0], options.version)
+        written = emit_host(levels, options.version) | answers.emit(levels[0], options.version)
         kernels: dict[str, bytes] = {}
         if on_gpu is not None:
             written |= emit_host([on_gpu], options.version, MODEL_ON_GPU)
@@ -122,21 +124,20 @@ class HostTarget:
             (folder / name).write_bytes(data)
         view["parts"] = len(levels) > 1
         view["on_gpu"] = None if on_gpu is None else package_view(on_gpu, options.version)
-        view |= {"devices": options.devices, "files": CODE, "texts": texts.texts_view(program, options.version)}
+        view |= {"devices": options.devices, "files": CODE, **answers.views(program, options.version)}
         (folder / "README.md").write_text(render(__name__, "README.md", view), encoding="utf-8")
         copied = (
             *COPIED,
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
+            *answers.sources(program),
         )
-        if texts.task_of(program) is not None:
-            copied = (*copied, *texts.COPIED)
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin", on_gpu)
         compiler = _compiler(find_cpu(program.cpu or options.cpu))
-        public = [*exported(view["functions"], instances=program.runs_instances), *texts.exported(program)]
+        public = [*exported(view["functions"], instances=program.runs_instances), *answers.exported(program)]
         if on_gpu is not None:
             public += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]

@@ -189,6 +189,18 @@ static jlong invoke(const method* own, const argument* arguments) {
         return CALL(jint, jlong, jint, jobject, jobject, jobject, jobject)(
             env, type, NUMBER(0), INT(1), OBJECT(2), OBJECT(3), OBJECT(4), OBJECT(5)
         );
+    } else if (IS("(JII[J)I")) {
+        return CALL(jint, jlong, jint, jint, jobject)(env, type, NUMBER(0), INT(1), INT(2), OBJECT(3));
+    } else if (IS("(JI)J")) {
+        return CALL(jlong, jlong, jint)(env, type, NUMBER(0), INT(1));
+    } else if (IS("(J" BUFFERS_TYPE "[J)I")) {
+        return CALL(jint, jlong, jobject, jobject)(env, type, NUMBER(0), OBJECT(1), OBJECT(2));
+    } else if (IS("(" BUFFERS_TYPE "[J)I")) {
+        return CALL(jint, jobject, jobject)(env, type, OBJECT(0), OBJECT(1));
+    } else if (IS("(" BUFFERS_TYPE "[J)V")) {
+        CALL(void, jobject, jobject)(env, type, OBJECT(0), OBJECT(1));
+    } else if (IS("(" BUFFERS_TYPE "J[J)V")) {
+        CALL(void, jobject, jlong, jobject)(env, type, OBJECT(0), NUMBER(1), OBJECT(2));
     } else {
         misused("no method has the signature %s", own->signature);
     }

@@ -23,8 +23,8 @@ final class Texts {
     Span answer(String question, String context) {
         Tokens tokens = session.encode(question, context, MOST);
         float[][] ends = run.on(new long[][] {tokens.ids}, new long[][] {tokens.types});
-        softmax(ends[0], 0, tokens.size());
-        softmax(ends[1], 0, tokens.size());
+        Scores.softmax(ends[0], 0, tokens.size());
+        Scores.softmax(ends[1], 0, tokens.size());
         int first = -1, last = -1;
         float best = 0;
         for (int i = 0; i < tokens.size(); ++i) {
@@ -43,21 +43,5 @@ final class Texts {
         int[] units = Tokens.units(context);
         int start = units[(int) tokens.places[2 * first]], end = units[(int) tokens.places[2 * last + 1]];
         return new Span("answer", best, start, end, context.substring(start, end));
-    }
-
-    /** Replace `count` values from `first` on by their softmax. */
-    private static void softmax(float[] values, int first, int count) {
-        float most = Float.NEGATIVE_INFINITY;
-        double sum = 0;
-        for (int i = first; i < first + count; ++i) {
-            most = Math.max(most, values[i]);
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) Math.exp(values[i] - most);
-            sum += values[i];
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) (values[i] / sum);
-        }
     }
 }

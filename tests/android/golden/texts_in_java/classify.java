@@ -1,7 +1,6 @@
 package org.deploykit.model;
 
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 
 /** What the model does with texts: which run together, and what its outputs mean. */
@@ -61,32 +60,9 @@ final class Texts {
         List<List<Label>> found = new ArrayList<>();
         each(texts, (first, part, output) -> {
             for (int i = 0; i < part.size(); ++i) {
-                softmax(output, i * WIDTH, WIDTH);
-                List<Label> labels = new ArrayList<>();
-                for (int j = 0; j < WIDTH; ++j) {
-                    float score = output[i * WIDTH + j];
-                    labels.add(new Label(names.get(j), score));
-                }
-                Collections.sort(labels, (a, b) -> Float.compare(b.score, a.score));
-                found.add(labels);
+                found.add(Scores.labels(output, i * WIDTH, names));
             }
         });
         return found;
-    }
-
-    /** Replace `count` values from `first` on by their softmax. */
-    private static void softmax(float[] values, int first, int count) {
-        float most = Float.NEGATIVE_INFINITY;
-        double sum = 0;
-        for (int i = first; i < first + count; ++i) {
-            most = Math.max(most, values[i]);
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) Math.exp(values[i] - most);
-            sum += values[i];
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) (values[i] / sum);
-        }
     }
 }

@@ -77,7 +77,7 @@ final class Texts {
             if (tokens.texts[token] < 0) {
                 continue;
             }
-            softmax(output, at, WIDTH);
+            Scores.softmax(output, at, WIDTH);
             for (int j = 1; j < WIDTH; ++j) {
                 best = output[at + j] > output[at + best] ? j : best;
             }
@@ -85,21 +85,5 @@ final class Texts {
             found.add(new Span(names.get(best), output[at + best], start, end, text.substring(start, end)));
         }
         return found;
-    }
-
-    /** Replace `count` values from `first` on by their softmax. */
-    private static void softmax(float[] values, int first, int count) {
-        float most = Float.NEGATIVE_INFINITY;
-        double sum = 0;
-        for (int i = first; i < first + count; ++i) {
-            most = Math.max(most, values[i]);
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) Math.exp(values[i] - most);
-            sum += values[i];
-        }
-        for (int i = first; i < first + count; ++i) {
-            values[i] = (float) (values[i] / sum);
-        }
     }
 }

@@ -1,0 +1,44 @@
+package org.deploykit.model;
+
+import android.graphics.Bitmap;
+import java.nio.ByteBuffer;
+
+/** What the model does with pictures: how they become its input, and what its outputs mean. */
+final class Pictures {
+    /** The kinds of points that native code knows. */
+    private static final int RGBA = 4, PREMULTIPLIED = 5, OPAQUE = 6;
+
+    private final Session session;
+    private final Run run;
+
+    /** Runs the model on a picture. Returns its answer. */
+    interface Run {
+        Tensor[] on(Tensor picture);
+    }
+
+    Pictures(Session session, Run run) {
+        this.session = session;
+        this.run = run;
+    }
+
+    float[] embed(Bitmap picture) {
+        return run.on(prepared(picture))[0].floats();
+    }
+
+    /** A picture as the model takes it. */
+    private Tensor prepared(Bitmap picture) {
+        boolean plain = picture.getConfig() == Bitmap.Config.ARGB_8888;
+        Bitmap points = plain ? picture : picture.copy(Bitmap.Config.ARGB_8888, false);
+        if (points == null) {
+            throw new DeploykitException("the bitmap cannot be converted to ARGB_8888");
+        }
+        ByteBuffer memory = Tensor.allocated((long) points.getRowBytes() * points.getHeight());
+        points.copyPixelsToBuffer(memory);
+        int kind = points.hasAlpha() ? points.isPremultiplied() ? PREMULTIPLIED : RGBA : OPAQUE;
+        Tensor made = session.picture(memory, points.getHeight(), points.getWidth(), points.getRowBytes(), kind);
+        if (points != picture) {
+            points.recycle();
+        }
+        return made;
+    }
+}

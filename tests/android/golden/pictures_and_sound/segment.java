@@ -1,0 +1,50 @@
+package org.deploykit.model;
+
+import android.graphics.Bitmap;
+import java.nio.ByteBuffer;
+import java.util.List;
+
+/** What the model does with pictures: how they become its input, and what its outputs mean. */
+final class Pictures {
+    /** The kinds of points that native code knows. */
+    private static final int RGBA = 4, PREMULTIPLIED = 5, OPAQUE = 6;
+
+    private final Session session;
+    private final Run run;
+
+    /** Runs the model on a picture. Returns its answer. */
+    interface Run {
+        Tensor[] on(Tensor picture);
+    }
+
+    Pictures(Session session, Run run) {
+        this.session = session;
+        this.run = run;
+    }
+
+    Segments segment(Bitmap picture, List<String> names) {
+        Tensor scores = run.on(prepared(picture))[0];
+        int height = picture.getHeight(), width = picture.getWidth();
+        ByteBuffer classes = Tensor.allocated(2L * height * width);
+        Native.segments(new ByteBuffer[] {scores.data, classes},
+            new long[] {scores.shape[1], scores.shape[2], scores.shape[3], height, width});
+        return new Segments(classes, height, width, names);
+    }
+
+    /** A picture as the model takes it. */
+    private Tensor prepared(Bitmap picture) {
+        boolean plain = picture.getConfig() == Bitmap.Config.ARGB_8888;
+        Bitmap points = plain ? picture : picture.copy(Bitmap.Config.ARGB_8888, false);
+        if (points == null) {
+            throw new DeploykitException("the bitmap cannot be converted to ARGB_8888");
+        }
+        ByteBuffer memory = Tensor.allocated((long) points.getRowBytes() * points.getHeight());
+        points.copyPixelsToBuffer(memory);
+        int kind = points.hasAlpha() ? points.isPremultiplied() ? PREMULTIPLIED : RGBA : OPAQUE;
+        Tensor made = session.picture(memory, points.getHeight(), points.getWidth(), points.getRowBytes(), kind);
+        if (points != picture) {
+            points.recycle();
+        }
+        return made;
+    }
+}
