@@ -59,13 +59,12 @@ def import_model(path: Path, dims: DimBounds | None = None, route: Route | None 
     tokens = bounds.pop(TOKENS, None)
     found = import_folder(path, bounds, route)
     names = {port.name for port in found.model.inputs}
-    if takes_pairs(found.model):
-        return replace(found, model=with_pair_task(found.model, found.folder))
-    if MASK not in names or not names <= {IDS, MASK, TYPES}:
-        if tokens is not None:
-            raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
-        return replace(found, model=with_task(found.model, found.folder))
-    return of_texts(found, bounds, tokens)
+    if MASK in names and names <= {IDS, MASK, TYPES}:
+        return of_texts(found, bounds, tokens)
+    if tokens is not None:
+        raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts of mixed lengths")
+    give_task = with_pair_task if takes_pairs(found.model) else with_task
+    return replace(found, model=give_task(found.model, found.folder))
 
 
 def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> Imported:

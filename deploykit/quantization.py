@@ -149,11 +149,11 @@ def _answers(old: Session, new: Session, _: Sequence[str]) -> str:
 
 
 def _masks(old: Session, new: Session, texts: Sequence[str]) -> str:
-    """The last word of each text is masked."""
+    """The first word of each text is masked."""
     mask = old.texts.task.mask
-    masked = [" ".join([*text.split()[:-1], mask]) for text in texts]
+    masked = [" ".join([mask, *text.split()[1:]]) for text in texts]
     pairs = zip(old.fill(masked, 1), new.fill(masked, 1), strict=True)
-    same = sum(a[-1][0].name == b[-1][0].name for a, b in pairs)
+    same = sum(a[0][0].name == b[0][0].name for a, b in pairs)
     return f"the best token for {len(texts)} masks: {same} are those of float32"
 
 

@@ -13,6 +13,7 @@ import pytest
 import deploykit
 from deploykit.artifact.tasks import TextEntry
 from deploykit.errors import UsageError
+from deploykit.quantization import MEASURES, TEXTS
 from tests.bench.commands import ran
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 from tests.frontends.huggingface.test_families import golden
@@ -81,6 +82,11 @@ def test_texts_that_cannot_be_filled(session: deploykit.Session) -> None:
         session.fill("[MASK]", 0)
     with pytest.raises(UsageError, match="does not classify: its session has the method 'fill'"):
         session.classify("a")
+
+
+def test_the_change_by_quantised_weights(session: deploykit.Session) -> None:
+    note = MEASURES["fill"](session, session, TEXTS)
+    assert note == f"the best token for {len(TEXTS)} masks: {len(TEXTS)} are those of float32"
 
 
 @pytest.mark.parametrize("settings", [{"mask_token": {"content": "[MASK]"}}, {}])
