@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploykit.artifact.tasks import PictureEntry, PictureKind, Scores, SoundEntry
-from deploykit.compiler.model import ImportedModel
+from deploykit.compiler.model import ImportedModel, Port
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.letters import Samples, read_letters, read_samples
@@ -57,7 +57,7 @@ def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry | None:
     picture = read_picture(folder)
     if kind is None or picture is None:
         return None
-    _require_fit(model, picture)
+    require_fit(model, model.inputs[0], picture)
     labels = _labels(kind, model, folder)
     return PictureEntry(
         kind=kind,
@@ -74,7 +74,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
     architecture = architecture_of(folder)
     if not architecture.endswith(SOUND):
         return None
-    _require_batch_of_one(model)
+    _require_batch_of_one(model, model.inputs[0])
     (samples,) = (port.name for port in model.inputs)
     outputs, count = ("logits",), int(model.outputs[0].shape[-1])
     if samples == SAMPLES:
@@ -126,10 +126,10 @@ def architecture_of(folder: Folder) -> str:
     return str((folder.config.get("architectures") or [""])[0])
 
 
-def _require_fit(model: ImportedModel, picture: Picture) -> None:
-    """Raises `UnsupportedModelError` if the model does not take one picture that was prepared."""
-    _require_batch_of_one(model)
-    shape = model.inputs[0].shape
+def require_fit(model: ImportedModel, port: Port, picture: Picture) -> None:
+    """Raises `UnsupportedModelError` if the model does not take one picture that was prepared at this input."""
+    _require_batch_of_one(model, port)
+    shape = port.shape
     if len(shape) != 4:
         raise UnsupportedModelError(f"a batch of pictures has 4 axes, but the model takes {len(shape)}")
     _, channels, *size = shape
@@ -138,7 +138,7 @@ def _require_fit(model: ImportedModel, picture: Picture) -> None:
     made = picture.crop or (picture.size if isinstance(picture.size, tuple) else None)
     if made is None:
         return
-    bounds = [_bounds(model, extent) for extent in size]
+    bounds = [bounds_of(model, extent) for extent in size]
     if any(n < low or (high is not None and n > high) for n, (low, high) in zip(made, bounds, strict=True)):
         taken = "x".join(str(low) if low == high else f"{low}..{'' if high is None else high}" for low, high in bounds)
         raise UnsupportedModelError(
@@ -146,14 +146,14 @@ def _require_fit(model: ImportedModel, picture: Picture) -> None:
         )
 
 
-def _require_batch_of_one(model: ImportedModel) -> None:
-    smallest, _ = _bounds(model, model.inputs[0].shape[0])
+def _require_batch_of_one(model: ImportedModel, port: Port) -> None:
+    smallest, _ = bounds_of(model, port.shape[0])
     if smallest != 1:
         raise UnsupportedModelError(f"pictures and sounds run one after another, but a batch has {smallest} or more")
 
 
-def _bounds(model: ImportedModel, extent: IntExpr) -> tuple[int, int | None]:
-    """The least and the greatest size of an extent of the input; None: no limit."""
+def bounds_of(model: ImportedModel, extent: IntExpr) -> tuple[int, int | None]:
+    """The least and the greatest size of an extent of an input; None: no limit."""
     if isinstance(extent, int):
         return extent, extent
     return next(((dim.minimum, dim.maximum) for dim in model.dims if dim.var.same_as(extent)), (1, None))

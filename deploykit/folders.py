@@ -15,19 +15,23 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.folder_pairs import takes_pairs, with_pair_task
 from deploykit.folder_tasks import architecture_of, class_names, scores_of, with_task
 from deploykit.frontends.huggingface.folder import inside
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
+from deploykit.frontends.huggingface.special import TOKENIZER, special_token
 from deploykit.text import FILE, facts_of, pack
 
-TOKENIZER = "tokenizer.json"
+USUAL_MASKS = ("[MASK]", "<mask>")
+"""Of tokenizers that do not name their mask."""
 
 KINDS: Mapping[str, TextKind] = {
     "ForSequenceClassification": "classify",
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "answer",
+    "ForMaskedLM": "fill",
 }
 """By the ending of an architecture's name."""
 
@@ -35,6 +39,7 @@ ANSWERS: Mapping[TextKind, tuple[str, ...]] = {
     "classify": ("logits",),
     "tokens": ("logits",),
     "answer": ("start_logits", "end_logits"),
+    "fill": ("logits",),
     "embed": (VECTOR,),
 }
 """The outputs that hold the answer. A model without them has no task."""
@@ -54,11 +59,12 @@ def import_model(path: Path, dims: DimBounds | None = None, route: Route | None 
     tokens = bounds.pop(TOKENS, None)
     found = import_folder(path, bounds, route)
     names = {port.name for port in found.model.inputs}
-    if MASK not in names or not names <= {IDS, MASK, TYPES}:
-        if tokens is not None:
-            raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts")
-        return replace(found, model=with_task(found.model, found.folder))
-    return of_texts(found, bounds, tokens)
+    if MASK in names and names <= {IDS, MASK, TYPES}:
+        return of_texts(found, bounds, tokens)
+    if tokens is not None:
+        raise UsageError(f"the model has no dim '{TOKENS}': it takes no texts of mixed lengths")
+    give_task = with_pair_task if takes_pairs(found.model) else with_task
+    return replace(found, model=give_task(found.model, found.folder))
 
 
 def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> Imported:
@@ -103,6 +109,10 @@ def with_text_task(found: Imported) -> ImportedModel:
         )
     settings = folder.json(SENTENCES) or {}
     limits = (found.longest, facts.limit, settings.get("max_seq_length"))
+    mask = special_token(folder, "mask_token", USUAL_MASKS) if kind == "fill" else ("", -1)
+    if mask is None:
+        note = f"the model takes tensors only: {folder.path / TOKENIZER} has no token for what is masked"
+        return replace(model, notes=(*model.notes, note))
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
         labels = class_names(folder, int(outputs[ANSWERS[kind][0]].shape[-1]))
@@ -117,5 +127,7 @@ def with_text_task(found: Imported) -> ImportedModel:
         scores=scores_of(folder, usual) if kind == "classify" else "softmax",
         most_tokens=min((int(limit) for limit in limits if limit), default=None),
         files=(FILE,),
+        mask=mask[0],
+        mask_id=mask[1],
     )
     return replace(model, task=task, task_files={FILE: tables})

@@ -148,11 +148,21 @@ def _answers(old: Session, new: Session, _: Sequence[str]) -> str:
     return f"answers to {len(QUESTIONS)} questions: {same} are those of float32"
 
 
+def _masks(old: Session, new: Session, texts: Sequence[str]) -> str:
+    """The first word of each text is masked."""
+    mask = old.texts.task.mask
+    masked = [" ".join([mask, *text.split()[1:]]) for text in texts]
+    pairs = zip(old.fill(masked, 1), new.fill(masked, 1), strict=True)
+    same = sum(a[0][0].name == b[0][0].name for a, b in pairs)
+    return f"the best token for {len(texts)} masks: {same} are those of float32"
+
+
 MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
     "embed": _embeddings,
     "classify": _classes,
     "tokens": _tokens,
     "answer": _answers,
+    "fill": _masks,
 }
 """For each kind of task, what to say of the change."""
 

@@ -14,7 +14,7 @@ from deploykit.pictures import Picture
 
 Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
 
-TextKind: TypeAlias = Literal["embed", "classify", "tokens", "answer"]
+TextKind: TypeAlias = Literal["embed", "classify", "tokens", "answer", "fill"]
 PictureKind: TypeAlias = Literal["embed", "classify", "detect", "segment"]
 SoundKind: TypeAlias = Literal["transcribe", "classify"]
 
@@ -32,7 +32,8 @@ class _Task(Entry):
 class TextEntry(_Task):
     """A model of texts. `ids` and `types` are its inputs of tokens and of their types. A text has at most `most_tokens`
     tokens, and a longer one is cut off; None if there is no limit. With `alone`, each text is a run of its own, because
-    padding would change its results."""
+    padding would change its results. `mask` stands in a text for a token that the model finds, and has the number
+    `mask_id`."""
 
     takes: Literal["texts"] = "texts"
     kind: TextKind
@@ -40,6 +41,8 @@ class TextEntry(_Task):
     types: str | None
     most_tokens: int | None = None
     alone: bool = False
+    mask: str = ""
+    mask_id: int = -1
 
 
 class PictureEntry(_Task):
@@ -66,4 +69,19 @@ class SoundEntry(_Task):
     lower: bool = False
 
 
-TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry | SoundEntry, Field(discriminator="takes")]
+class PairEntry(_Task):
+    """A model that says how well pictures and texts fit. `pixels` is its input of pictures, which `picture` prepares;
+    `ids` and `mask` are those of tokens. A text has at most `most_tokens` tokens. With `padding`, the number of a
+    token, every text is padded to so many; without it, only as far as texts differ in length."""
+
+    takes: Literal["pairs"] = "pairs"
+    kind: Literal["match"]
+    pixels: str
+    picture: Picture
+    ids: str
+    mask: str | None = None
+    most_tokens: int | None = None
+    padding: int | None = None
+
+
+TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry | SoundEntry | PairEntry, Field(discriminator="takes")]

@@ -37,7 +37,7 @@ def print_vectors(
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     for name, vector, likeness in zip(names, vectors, unit @ unit[0], strict=True):
         shown = ", ".join(f"{number:.4f}" for number in vector[:_NUMBERS])
-        rows.add_row(_short(name), f"[{shown}, ...] ({len(vector)})", *([f"{likeness:.3f}"] if several else []))
+        rows.add_row(short(name), f"[{shown}, ...] ({len(vector)})", *([f"{likeness:.3f}"] if several else []))
     results.print(rows)
     if output is not None:
         messages.print(f"wrote {output[0]}")
@@ -51,11 +51,11 @@ def print_classes(thing: str, names: Sequence[str], found: Sequence[Sequence[Lab
     rows = table(thing, "class", ">score", "others")
     for name, labels in zip(names, found, strict=True):
         others = ", ".join(f"{label.name} {label.score:.3f}" for label in labels[1 : 1 + _CLASSES])
-        rows.add_row(_short(name), Text(labels[0].name), f"{labels[0].score:.3f}", Text(others))
+        rows.add_row(short(name), Text(labels[0].name), f"{labels[0].score:.3f}", Text(others))
     results.print(rows)
 
 
-def _short(text: str) -> Text:
+def short(text: str) -> Text:
     """A text in one line, which may be cut off."""
     line = " ".join(text.split())
     return Text(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}...")

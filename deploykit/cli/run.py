@@ -129,10 +129,13 @@ def run(
 
     A model of pictures: deploykit run dist --image cat.jpg
 
+    A model of both: deploykit run dist --image cat.jpg --text "a cat" --text "a dog"
+
     A model of sound: deploykit run dist --sound speech.wav
     """
     from deploykit.checks.samples import sample_inputs
     from deploykit.cli.instances import run_instances
+    from deploykit.cli.pairs import run_pairs
     from deploykit.cli.pictures import run_pictures
     from deploykit.cli.sounds import run_sounds
     from deploykit.cli.texts import run_texts
@@ -150,6 +153,9 @@ def run(
     with open_artifact(artifact, threads=threads, device=device) as session:
         if instances is not None:
             run_instances(session, instances, policy, trace, json_output=json_output)
+            return
+        if text and image:
+            run_pairs(session, image, text, json_output=json_output)
             return
         if text or question is not None:
             run_texts(session, text or (), question, output, json_output=json_output)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from deploykit.cli.answers import print_classes, print_vectors
+from deploykit.cli.answers import print_classes, print_vectors, short
 from deploykit.cli.console import print_json, results, table
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.session import Session
+    from deploykit.tasks.labels import Label
     from deploykit.tasks.texts import Span
 
 
@@ -38,6 +39,8 @@ def run_texts(
         _spans([session.answer(question, context) for context in texts], json_output=json_output)
     elif kind == "classify":
         print_classes("text", texts, session.texts.classify(texts), json_output=json_output)
+    elif kind == "fill":
+        _masks(texts, session.texts.fill(texts), json_output=json_output)
     else:
         _tokens(session.texts.tokens(texts), json_output=json_output)
 
@@ -50,6 +53,18 @@ def _tokens(found: Sequence[Sequence[Span]], *, json_output: bool) -> None:
     for spans in found:
         for span in spans:
             rows.add_row(Text(span.text), Text(span.label), f"{span.score:.3f}", str(span.start), str(span.end))
+    results.print(rows)
+
+
+def _masks(texts: Sequence[str], found: Sequence[Sequence[Sequence[Label]]], *, json_output: bool) -> None:
+    if json_output:
+        print_json({"masks": [[[asdict(label) for label in labels] for labels in masks] for masks in found]})
+        return
+    rows = table("text", ">mask", "token", ">score")
+    for text, masks in zip(texts, found, strict=True):
+        for number, labels in enumerate(masks, 1):
+            for label in labels:
+                rows.add_row(short(text), str(number), Text(label.name), f"{label.score:.3f}")
     results.print(rows)
 
 

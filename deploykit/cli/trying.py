@@ -44,14 +44,15 @@ def try_(
         bool, typer.Option("--json", help="Print JSON: a line for each answer, or the address.", show_default=False)
     ] = False,
 ) -> None:
-    """Try an artifact by hand: text in, answer out.
+    """Try an artifact by hand: texts, pictures or sound in, answers out.
 
     An artifact for the web is served on this machine, and its page is opened in the browser. Ctrl-C ends it.
 
-    Any other one, if it takes texts, answers each line that you write. From a pipe, each line gives one line, with the
-    score first: deploykit try dist < texts.txt
+    Any other one answers each line that you write: a text, or the path of a picture or a sound. From a pipe, each line
+    gives one line, with the score first: deploykit try dist < texts.txt
 
-    A model that answers questions takes the text that they are about first.
+    A model that answers questions takes the text that they are about first, and one that compares pictures with texts
+    takes these first, with ; between them.
     """
     from deploykit.artifact.manifest import read_manifest
 
@@ -63,10 +64,9 @@ def try_(
         return
     if port is not None:
         raise UsageError(f"'{manifest.name}' has no page, so --port has no meaning: build it with --target {WEB}")
-    takes = "tensors" if manifest.task is None else manifest.task.takes
-    if takes != "texts":
+    if manifest.task is None:
         raise UsageError(
-            f"'{manifest.name}' takes {takes}, not texts: run it with `deploykit run {artifact}`, "
+            f"'{manifest.name}' takes tensors, not texts, pictures or sound: run it with `deploykit run {artifact}`, "
             f"or build it with --target {WEB}, which makes a page for every model"
         )
     from deploykit.cli.prompt import prompt

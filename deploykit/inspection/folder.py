@@ -14,8 +14,9 @@ from deploykit.artifact.manifest import DimEntry, PortEntry
 from deploykit.artifact.tasks import TextEntry
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.errors import UnsupportedModelError, defects
-from deploykit.folders import TOKENIZER, import_model
+from deploykit.folders import import_model
 from deploykit.frontends.huggingface.folder import Folder, read_folder
+from deploykit.frontends.huggingface.special import TOKENIZER
 from deploykit.inspection.model import dim_entry
 from deploykit.parallel import interruptible
 
@@ -28,10 +29,12 @@ SESSIONS: dict[tuple[str, str], str] = {
     ("texts", "classify"): "classify(texts): the classes of each text",
     ("texts", "tokens"): "tokens(texts): the class of each token",
     ("texts", "answer"): "answer(question, context): the part of the context that answers",
+    ("texts", "fill"): "fill(texts): the best tokens for each mask",
     ("pictures", "embed"): "embed(pictures): a vector for each picture",
     ("pictures", "classify"): "classify(pictures): the classes of each picture",
     ("pictures", "detect"): "detect(pictures): the objects in each picture",
     ("pictures", "segment"): "segment(pictures): the class of each point",
+    ("pairs", "match"): "match(picture, texts): which texts fit",
     ("sound", "transcribe"): "transcribe(sounds, rate): what is said in each sound",
     ("sound", "classify"): "classify(sounds, rate): the classes of each sound",
 }

@@ -41,9 +41,10 @@ _SYMBOL_BYTES = (0, 32, 16)
 
 
 def task_of(program: Program) -> TextEntry | None:
-    """What a model of texts does; None for other models, and for those with outputs beside the answer."""
+    """What a model of texts does; None for other models, for those that fill masks, and for those with outputs beside
+    the answer."""
     task = program.task
-    if task is None or task.takes != "texts":
+    if task is None or task.takes != "texts" or task.kind == "fill":
         return None
     return task if task.outputs == tuple(port.name for port in program.public[0].outputs) else None
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from deploykit.errors import UsageError
 from deploykit.tasks.hearing import Sounds
+from deploykit.tasks.matching import Pairs
 from deploykit.tasks.texts import Span, Texts
 from deploykit.tasks.vision import Pictures
 
@@ -70,6 +71,16 @@ class Answering(ABC):
         """The part of `context` that answers `question`. A long context is cut off."""
         return self.texts.answer(question, context)
 
+    def match(self, pictures: Any, texts: Sequence[str]) -> Any:
+        """The texts with how well they fit a picture, a list of `Label`, the best first; for several pictures, a list
+        of lists."""
+        return self._answered(pictures, lambda several: self.pairs.match(several, texts))
+
+    def fill(self, texts: str | Sequence[str], count: int = 5) -> Any:
+        """For each mask in a text, such as `[MASK]`, the `count` most probable tokens, a list of `Label`, the best
+        first; for several texts, a list of lists of these. Raises `UsageError` for a text without a mask."""
+        return self._answered(texts, lambda several: self.texts.fill(several, count))
+
     @property
     def _texts_or_pictures(self) -> Texts | Pictures:
         task = self.manifest.task
@@ -85,6 +96,17 @@ class Answering(ABC):
 
         (file,) = task.files
         return Texts(self.manifest, task, Tokenizer((self.folder / file).read_bytes()), self.run)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """What the model does with pictures and texts. Raises `UsageError` if it does not compare them."""
+        task = self.manifest.task
+        if task is None or task.takes != "pairs":
+            raise self._no("pictures with texts", "with preprocessor_config.json and a tokenizer")
+        from deploykit.text import Tokenizer
+
+        (file,) = task.files
+        return Pairs(task, Tokenizer((self.folder / file).read_bytes()), self.run)
 
     @cached_property
     def pictures(self) -> Pictures:
@@ -112,5 +134,6 @@ class Answering(ABC):
     def _no(self, things: str, folder: str) -> UsageError:
         name, task = self.manifest.name, self.manifest.task
         if task is not None:
-            return UsageError(f"'{name}' takes {task.takes}, not {things}: its session has the method '{task.kind}'")
+            takes = "pictures with texts" if task.takes == "pairs" else task.takes
+            return UsageError(f"'{name}' takes {takes}, not {things}: its session has the method '{task.kind}'")
         return UsageError(f"'{name}' takes tensors: it was not built from a folder {folder}")

@@ -86,6 +86,28 @@ class Texts:
         begin, close = int(encoding.offsets[first, 0]), int(encoding.offsets[last, 1])
         return Span("answer", float(scores[first, last]), begin, close, context[begin:close])
 
+    def fill(self, texts: Sequence[str], count: int = 5) -> list[list[list[Label]]]:
+        """For each text and each mask in it, the `count` most probable tokens, the best first."""
+        require(self.task, "fill")
+        if count < 1:
+            raise UsageError(f"count must be at least 1; found {count}")
+        given = [self._encode(text) for text in texts]
+        for encoding, text in zip(given, texts, strict=True):
+            if self.task.mask_id not in encoding.ids:
+                cut = f" in its first {self.task.most_tokens} tokens" if self.task.mask in text else ""
+                raise UsageError(f"the text has no {self.task.mask}{cut}, which stands for what is to be filled in")
+        found: list[list[list[Label]]] = []
+        for encodings, results in self._runs(given):
+            for encoding, logits in zip(encodings, self._rows(results[self.task.outputs[0]], encodings), strict=True):
+                found.append([self._best(row, count) for row in logits[encoding.ids == self.task.mask_id]])
+        return found
+
+    def _best(self, logits: np.ndarray, count: int) -> list[Label]:
+        """The most probable tokens."""
+        scores = softmax(logits)
+        order = np.argsort(-scores, kind="stable")[:count]
+        return [Label(self.tokenizer.decode([index], skip_special=False), float(scores[index])) for index in order]
+
     def _encode(self, text: str, pair: str | None = None) -> Encoding:
         cut = "longest_first" if pair is None else "only_second"
         return self.tokenizer.encode(text, pair, most=self.task.most_tokens or 0, cut=cut)

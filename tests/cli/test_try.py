@@ -29,12 +29,13 @@ LABELS = {"id2label": {"0": "bad", "1": "good"}}
 
 
 def built(place: Path, kind: str, target: str = "host") -> Path:
-    """An artifact of a tiny model that embeds texts, gives classes to them or their tokens, or answers questions."""
+    """An artifact of a tiny model that embeds texts, gives classes to them or their tokens, answers questions, or fills
+    masks."""
     if kind == "embed":
         folder = sentences_of(place / "model", ("Pooling", {"pooling_mode": "mean"}), ("Normalize", {}))
         tokenizer().save(str(folder / "tokenizer.json"))
     else:
-        folder = folder_of(place / "model", f"bert-{kind}", **({} if kind == "answers" else LABELS))
+        folder = folder_of(place / "model", f"bert-{kind}", **({} if kind in ("answers", "words") else LABELS))
     dk.build(folder, target, output=place / "dist")
     return place / "dist"
 
@@ -70,7 +71,7 @@ def test_texts_are_compared_with_those_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_classes_of_tokens_and_answers(tmp_path: Path) -> None:
+def test_classes_of_tokens_answers_and_masks(tmp_path: Path) -> None:
     (line,) = piped(built(tmp_path / "tokens", "tokens"), b"the cat\n")
     assert [part.partition("/")[0] for part in line.split()] == ["the", "cat"]
     folder = built(tmp_path / "answers", "answers")
@@ -79,6 +80,12 @@ def test_classes_of_tokens_and_answers(tmp_path: Path) -> None:
         span = session.answer("who sat?", "the cat sat on a mat")
     assert line == f"{span.score:.3f}\t{span.text}"
     assert piped(folder, b"") == []
+    folder = built(tmp_path / "words", "words")
+    (line,) = piped(folder, b"the [MASK] [MASK]\n")
+    with dk.open(folder) as session:
+        assert line == "\t".join(
+            f"{labels[0].score:.3f} {labels[0].name}" for labels in session.fill("the [MASK] [MASK]")
+        )
 
 
 @pytest.mark.slow
@@ -140,7 +147,7 @@ def use(page: Page, field: str, text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_chromium() is None or shutil.which("node") is None, reason="needs Chromium and node")
-@pytest.mark.parametrize("kind", ["embed", "classes", "tokens", "answers"])
+@pytest.mark.parametrize("kind", ["embed", "classes", "tokens", "answers", "words"])
 def test_a_page_answers(tmp_path: Path, kind: str) -> None:
     folder = built(tmp_path, kind, "webgpu")
     with serving(folder) as address, chromium() as page, dk.open(folder) as session:
@@ -156,6 +163,12 @@ def test_a_page_answers(tmp_path: Path, kind: str) -> None:
         elif kind == "classes":
             expected = [part for label in session.classify(text) for part in (label.name, f"{label.score:.3f}")]
             assert use(page, "first", text).split() == expected
+        elif kind == "words":
+            (labels,) = session.fill("the [MASK] sat", 10)
+            expected = [part for label in labels for part in (label.name, f"{label.score:.3f}") if part]
+            assert use(page, "first", "the [MASK] sat").split() == expected
+            page.evaluate("first.value = 'the cat', first.dispatchEvent(new Event('input', { bubbles: true }))")
+            page.wait("error.textContent.startsWith('DataError: the text has no [MASK],')")
         elif kind == "tokens":
             expected = [part for span in session.tokens(text) for part in (span.text + span.label, f"{span.score:.2f}")]
             assert use(page, "first", text).split() == expected
@@ -183,7 +196,7 @@ def test_a_model_without_texts_has_its_page(model: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "takes tensors, not texts: run it with `deploykit run"),
+        ([], "takes tensors, not texts, pictures or sound: run it with `deploykit run"),
         (["--port", "8000"], "has no page, so --port has no meaning"),
     ],
 )

@@ -34,6 +34,7 @@ LAYERS = (
     ("engines",),
     ("text",),
     ("targets", "folder_tasks"),
+    ("folder_pairs",),
     ("pipeline", "instances", "folders"),
     ("submissions", "device_array", "tasks"),
     ("session",),

@@ -15,6 +15,10 @@ from deploykit.pictures import Edges, Picture, rgb
 from deploykit.runtime import JS_MODULES
 from deploykit.tasks.segments import best_classes
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE
+from tests.frontends.huggingface.match_cases import TEXTS
+from tests.frontends.huggingface.picture_cases import pixels as points_of
+from tests.frontends.huggingface.test_matches import folder_of as matches_of
+from tests.frontends.huggingface.test_matches import require_matches
 from tests.frontends.huggingface.test_picture_answers import folder_of
 from tests.web.test_ragged import evaluated, in_node
 from tests.web.test_types import OPTIONS, check
@@ -158,3 +162,19 @@ def test_pictures_with_transparency_are_on_white() -> None:
     call = ["node", "--input-type=module", "-e", program]
     found = subprocess.run(call, capture_output=True, text=True, check=True, timeout=60).stdout
     assert json.loads(found) == rgb(given).reshape(-1).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_texts_that_fit(tmp_path: Path, name: str) -> None:
+    deploykit.build(matches_of(tmp_path / "model", name), "webgpu", output=tmp_path / "web")
+    points = points_of(0)
+    height, width, _ = points.shape
+    picture = f"{{ data: [{', '.join(map(str, points.reshape(-1)))}], width: {width}, height: {height} }}"
+    found = evaluated(tmp_path / "web", f"await model.match({picture}, {json.dumps(TEXTS)})")
+    require_matches(name, [(each["label"], each["score"]) for each in found])
+    for texts in ("'a cat'", "[]", "[1]"):
+        assert in_node(tmp_path / "web", f"await model.match({picture}, {texts})")["error"] == "ShapeError"
+    assert "match(picture: Picture, texts: readonly string[]): Promise<Label[]>;" in (
+        (tmp_path / "web" / "index.d.mts").read_text()
+    )

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import deploykit
+from tests.frontends.huggingface.mask_cases import COUNT, MASK_CASES
+from tests.frontends.huggingface.test_masks import folder_of as masks_of
+from tests.frontends.huggingface.test_masks import require_tokens
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of
 from tests.web.test_ragged import evaluated, in_node
 
@@ -52,6 +55,23 @@ def test_tokens(tmp_path: Path) -> None:
         assert [(span["label"], span["text"]) for span in spans] == [(span.label, span.text) for span in expected]
         units = text.encode("utf-16-le")
         assert [units[2 * s["start"] : 2 * s["end"]].decode("utf-16-le") for s in spans] == [s["text"] for s in spans]
+
+
+def test_masks(tmp_path: Path) -> None:
+    deploykit.build(masks_of(tmp_path / "model", "roberta-words"), "webgpu", output=tmp_path / "web")
+    texts = json.dumps(MASK_CASES["roberta-words"].texts)
+    found = evaluated(tmp_path / "web", f"await model.fill({texts}, {{ count: {COUNT} }})")
+    require_tokens(
+        "roberta-words", [[[(t["label"], t["score"]) for t in tokens] for tokens in masks] for masks in found]
+    )
+    (alone,) = evaluated(tmp_path / "web", "await model.fill('<mask>')")
+    assert alone == found[1][0][:5]
+    refused = in_node(tmp_path / "web", "await model.fill(['<mask>', 'the cat'])")
+    assert (refused["error"], refused["message"].partition(",")[0]) == ("DataError", "the text has no <mask>")
+    assert in_node(tmp_path / "web", "await model.fill('<mask>', { count: 0 })")["error"] == "UsageError"
+    assert "fill(text: string, options?: { count?: number }): Promise<Label[][]>;" in (
+        (tmp_path / "web" / "index.d.mts").read_text()
+    )
 
 
 def test_answers(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ const PREFIX = 'deploykit-digits-';
 /** The cache of packages that deploykit builds. */
 const PACKAGES = 'deploykit';
 const NAME = PREFIX + self.RELEASE.version;
+/** How the names of weights begin that are laid out for one device, and never loaded for the other one. */
+const [ONLY_WASM, ONLY_GPU] = ['assets/wasm-', 'assets/gpu-'];
 
 self.addEventListener('install', (event) => {
   event.waitUntil(keep());
@@ -31,9 +33,9 @@ self.addEventListener('fetch', (event) => {
   }
 });
 
-/** A page asks whether the large files are kept. */
-self.addEventListener('message', ({ ports: [port] }) => {
-  void areKept().then((kept) => port?.postMessage(kept));
+/** A page asks whether the large files for a device are kept. */
+self.addEventListener('message', ({ data: device, ports: [port] }: ExtendableMessageEvent) => {
+  void areKept(device).then((kept) => port?.postMessage(kept));
 });
 
 async function keep(): Promise<void> {
@@ -67,7 +69,8 @@ async function answer(request: Request): Promise<Response> {
   return (await cache.match(wanted, { ignoreSearch: true })) ?? fetch(request);
 }
 
-async function areKept(): Promise<boolean> {
-  const found = await Promise.all(self.RELEASE.large.map((file) => caches.match(file, { ignoreSearch: true })));
+async function areKept(device: string): Promise<boolean> {
+  const needed = self.RELEASE.large.filter((file) => !file.startsWith(device === 'webgpu' ? ONLY_WASM : ONLY_GPU));
+  const found = await Promise.all(needed.map((file) => caches.match(file, { ignoreSearch: true })));
   return found.every(Boolean);
 }

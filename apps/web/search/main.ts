@@ -154,7 +154,7 @@ function showReady(ready: Kind<'ready'>): void {
   show('weights', megabytes(ready.weights));
   why.textContent = `Auto is ${nameOf(device)}: ${ready.reason}.`;
   why.hidden = chosen !== 'auto';
-  void keepModelOffline().then((kept) => show('offline', kept));
+  void keepModelOffline(device).then((kept) => show('offline', kept));
 }
 
 /** What has failed, and what happens next. */

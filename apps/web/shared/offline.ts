@@ -18,14 +18,17 @@ export async function keepOffline(): Promise<string> {
   }
 }
 
-/** Wait until the large files of a model that is loaded are kept, which its package does; says how that went. */
-export async function keepModelOffline(): Promise<string> {
+/**
+ * Wait until the large files of a model that is loaded on this device are kept, which its package does; says how that
+ * went.
+ */
+export async function keepModelOffline(device: string): Promise<string> {
   const kept = await keepOffline();
   if (kept !== 'ready') {
     return kept;
   }
   const end = performance.now() + PATIENCE;
-  while (!(await areKept())) {
+  while (!(await areKept(device))) {
     if (performance.now() > end) {
       return 'no room for the model';
     }
@@ -34,12 +37,12 @@ export async function keepModelOffline(): Promise<string> {
   return 'ready';
 }
 
-/** Ask the service worker whether the large files are in a cache. */
-async function areKept(): Promise<boolean> {
+/** Ask the service worker whether the large files for a device are in a cache. */
+async function areKept(device: string): Promise<boolean> {
   const { active } = await navigator.serviceWorker.ready;
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     port1.onmessage = ({ data }: MessageEvent<boolean>) => resolve(data);
-    active?.postMessage('kept?', [port2]);
+    active?.postMessage(device, [port2]);
   });
 }

@@ -1,7 +1,7 @@
 // Models of texts: texts in, answers out. `texts` lets a model take texts, by a tokenizer in a module of its own.
 
 import { answering } from './answering.mjs';
-import { DataError, IntegrityError, MemoryError, ShapeError } from './errors.mjs';
+import { DataError, IntegrityError, MemoryError, ShapeError, UsageError } from './errors.mjs';
 import { fetchFile, fetchJson } from './files.mjs';
 import { labelled, scoresOf } from './labels.mjs';
 import { MANIFEST } from './opening.mjs';
@@ -13,7 +13,7 @@ import { MANIFEST } from './opening.mjs';
 
 /**
  * @typedef {object} Task
- * @property {'embed' | 'classify' | 'tokens' | 'answer'} kind
+ * @property {'embed' | 'classify' | 'tokens' | 'answer' | 'fill'} kind
  * @property {string} ids
  * @property {string | null} types
  * @property {string[]} outputs
@@ -21,6 +21,8 @@ import { MANIFEST } from './opening.mjs';
  * @property {'softmax' | 'sigmoid' | 'as_is'} scores
  * @property {number | null} most_tokens
  * @property {boolean} alone
+ * @property {string} mask
+ * @property {number} mask_id
  * @property {string[]} files
  */
 
@@ -36,6 +38,7 @@ import { MANIFEST } from './opening.mjs';
  * @property {(tables: number, bytes: number) => number} open
  * @property {(bytes: number) => number} workspace
  * @property {(...values: number[]) => number} encode
+ * @property {(id: number, out: number, capacity: number) => number} decode of models that fill masks
  * @property {() => number} count
  * @property {() => number} error
  */
@@ -54,10 +57,11 @@ const LONGEST_ANSWER = 30;
 export const texts = answering(fetchTokenizer, methodsOf);
 
 /**
+ * The task of a model, and its tokenizer.
  * @param {Locate} locate
  * @param {LoadOptions} [options]
  */
-async function fetchTokenizer(locate, { signal, cache = true } = {}) {
+export async function fetchTokenizer(locate, { signal, cache = true } = {}) {
   /** @type {{ files: FileEntry[], task: Task }} */
   const { files, task } = await fetchJson(locate(MANIFEST), signal);
   const transfer = { signal, cache, onBytes: () => {} };
@@ -74,7 +78,7 @@ async function fetchTokenizer(locate, { signal, cache = true } = {}) {
 }
 
 /** Encodes texts. The memory of the module holds the tables, then what one call needs. */
-class Tokenizer {
+export class Tokenizer {
   #module;
   #place;
   #encoder = new TextEncoder();
@@ -126,6 +130,17 @@ class Tokenizer {
     }
   }
 
+  /** The text of a token. */
+  decode(/** @type {number} */ id) {
+    for (let capacity = 64; ; capacity *= 2) {
+      this.#room(this.#place + capacity);
+      const bytes = this.#module.decode(id, this.#place, capacity);
+      if (bytes <= capacity) {
+        return new TextDecoder().decode(new Uint8Array(this.#module.memory.buffer, this.#place, bytes).slice());
+      }
+    }
+  }
+
   /** @param {number} at */
   #tokens(at) {
     const [count, capacity, { buffer }] = [this.#module.count(), this.#capacity, this.#module.memory];
@@ -174,13 +189,16 @@ function methodsOf(model, { tokenizer, task }) {
    * @template T
    * @param {string | readonly string[]} given
    * @param {(results: any, index: number, tokens: Tokens, text: string) => T} read
+   * @param {(tokens: Tokens) => void} [check] before anything runs
    * @returns {Promise<T[]>}
    */
-  const each = async (given, read) => {
+  const each = async (given, read, check = () => {}) => {
     const all = listOf(given);
+    const encoded = all.map((text) => tokensOf(text));
+    encoded.forEach(check);
     /** @type {T[]} */
     const found = [];
-    for (const part of partsOf(all.map((text) => tokensOf(text)), task.alone)) {
+    for (const part of partsOf(encoded, task.alone)) {
       const results = await model.run(inputsOf(model, task, part));
       part.forEach((tokens, index) => found.push(read(results, index, tokens, all[found.length])));
     }
@@ -200,7 +218,7 @@ function methodsOf(model, { tokenizer, task }) {
       single(
         given,
         await each(given, (results, index, tokens, text) => {
-          const logits = tokenRows(results[outputs[0]], index, tokens.ids.length);
+          const logits = tokenRows(results[outputs[0]], index, tokens.ids.keys());
           const places = unitsOf(text);
           const spans = logits.map((row, token) => {
             const scores = scoresOf(row, 'softmax');
@@ -210,16 +228,55 @@ function methodsOf(model, { tokenizer, task }) {
           return spans.filter((_, token) => !tokens.special[token]);
         }),
       ),
+    fill: async (/** @type {string | readonly string[]} */ given, /** @type {{ count?: number }} */ { count = 5 } = {}) => {
+      if (!(Number.isInteger(count) && count > 0)) {
+        throw new UsageError(`count must be a whole number of at least 1; found ${count}`);
+      }
+      return single(
+        given,
+        await each(
+          given,
+          (results, index, { ids }) => {
+            const masks = Array.from(ids.keys()).filter((token) => ids[token] === task.mask_id);
+            return tokenRows(results[outputs[0]], index, masks).map((row) => bestTokens(row, count, tokenizer));
+          },
+          ({ ids }) => requireMask(ids, task),
+        ),
+      );
+    },
     answer: async (/** @type {string} */ question, /** @type {string} */ context) => {
       const tokens = tokensOf(question, context);
       const results = await model.run(inputsOf(model, task, [tokens]));
-      const ends = outputs.map((name) => tokenRows(/** @type {any} */ (results)[name], 0, tokens.ids.length));
+      const ends = outputs.map((name) => tokenRows(/** @type {any} */ (results)[name], 0, tokens.ids.keys()));
       const [start, end] = ends.map((rows) => scoresOf(Float32Array.from(rows, (row) => row[0]), 'softmax'));
       const [first, last] = bestSpan(start, end, tokens.texts);
       return spanOf(context, unitsOf(context), tokens, first, last, 'answer', start[first] * end[last]);
     },
   };
   return kind in methods ? { [kind]: methods[/** @type {keyof typeof methods} */ (kind)] } : {};
+}
+
+/**
+ * The most probable tokens, the best first.
+ * @param {Float32Array} logits
+ * @param {number} count
+ * @param {Tokenizer} tokenizer
+ * @returns {Label[]}
+ */
+function bestTokens(logits, count, tokenizer) {
+  const scores = scoresOf(logits, 'softmax');
+  const order = Array.from(scores, (_, id) => id).sort((a, b) => scores[b] - scores[a]);
+  return order.slice(0, count).map((id) => ({ label: tokenizer.decode(id), score: scores[id] }));
+}
+
+/**
+ * @param {Int32Array} ids
+ * @param {Task} task
+ */
+function requireMask(ids, { mask, mask_id }) {
+  if (!ids.includes(mask_id)) {
+    throw new DataError(`the text has no ${mask}, or it is cut off before it: ${mask} stands for what is to be filled in`);
+  }
 }
 
 /**
@@ -341,16 +398,16 @@ function rowOf(/** @type {Dense} */ matrix, /** @type {number} */ index) {
 }
 
 /**
- * The rows of one text, one for each of its tokens. A row is a number where the output has none for each token.
+ * The rows of these tokens of one text. A row is a number where the output has none for each token.
  * @param {any} output
  * @param {number} index
- * @param {number} count
+ * @param {Iterable<number>} tokens
  * @returns {Float32Array[]}
  */
-function tokenRows(output, index, count) {
+function tokenRows(output, index, tokens) {
   const { data, shape } = output.instance ? output.instance(index) : rowsOf(output, index);
   const width = shape[1] ?? 1;
-  return Array.from({ length: count }, (_, row) => data.slice(row * width, (row + 1) * width));
+  return Array.from(tokens, (row) => data.slice(row * width, (row + 1) * width));
 }
 
 /** The next multiple of 16. */

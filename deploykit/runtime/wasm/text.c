@@ -1,4 +1,4 @@
-/* The exports of the module that encodes texts. JavaScript puts tables and texts into its memory. */
+/* The exports of the module that encodes and decodes texts. JavaScript puts tables and texts into its memory. */
 #include "text.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))
@@ -32,6 +32,17 @@ int32_t dk_web_text_encode(
     tokens.special = (uint8_t*)bytes + capacity;
     return (int32_t)dk_text_encode(&text, &input, workspace, workspace_bytes, &tokens);
 }
+
+#ifdef DK_DECODES
+/* Write the text of a token. Returns its bytes; if there are more than `capacity`, none is written. */
+EXPORT(decode) size_t dk_web_text_decode(int32_t id, char* out, size_t capacity) {
+    dk_text_stream stream = {{0}, 0, 0, false};
+    const dk_text_ids ids = {&id, 1, false};
+    size_t bytes = 0;
+    dk_text_decode(&text, &stream, &ids, true, out, capacity, &bytes);
+    return bytes;
+}
+#endif
 
 EXPORT(count) int32_t dk_web_text_count(void) {
     return tokens.count;

@@ -47,8 +47,10 @@ TYPES = "index.d.mts"
 PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", DEMO, "README.md")
 OF_FUNCTIONS = {TYPES: "functions.d.mts"}
 OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
-OF_TEXTS = {DEMO: "texts.html"}
-"""The templates of a model of several functions, of a dynamic one, and of one of texts, where they are others."""
+"""The templates of a model of several functions, and of a dynamic one, where they are others."""
+
+OF_TASKS = {"texts": "texts.html", "pictures": "pictures.html", "pairs": "pictures.html", "sound": "sound.html"}
+"""The pages of models by what they take."""
 
 WEBGPU = "webgpu"
 DEVICES = (None, "wasm", WEBGPU)
@@ -137,8 +139,8 @@ class WebTarget:
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
         view["task"] = task = program.task
         takes = None if task is None else task.takes
-        if takes == "texts":
-            link_text(folder / TEXT_MODULE)
+        if task is not None and takes in ("texts", "pairs"):
+            link_text(folder / TEXT_MODULE, decodes=task.kind == "fill")
             names.append(TEXT_MODULE)
         javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
@@ -147,7 +149,8 @@ class WebTarget:
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
         view |= {"ragged": ragged, "load": load if takes is None else f"{takes}({load})"}
-        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else OF_TEXTS if takes == "texts" else {}
+        own = {} if takes is None else {DEMO: OF_TASKS[takes]}
+        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else own
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]

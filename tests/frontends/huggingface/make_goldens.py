@@ -26,12 +26,14 @@ from tests.frontends.huggingface import sound_cases
 from tests.frontends.huggingface.answer_cases import ANSWER_CASES, LEAST_SCORE, MAP_SIZES, maps, objects, write_pictures
 from tests.frontends.huggingface.array_cases import ARRAY_CASES, ArrayCase
 from tests.frontends.huggingface.cases import CASES, SIZES, Case
+from tests.frontends.huggingface.mask_cases import COUNT, MASK_CASES, pieces
+from tests.frontends.huggingface.match_cases import MATCH_CASES, SETTINGS, TEXTS, ending
 from tests.frontends.huggingface.picture_cases import PICTURE_CASES, pixels
 from tests.frontends.huggingface.picture_cases import SIZES as PICTURE_SIZES
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
 from tests.frontends.huggingface.sound_cases import LENGTHS, TOKENIZERS, numbers, sound
 
-PICTURES, ANSWERS, SOUNDS = "pictures", "answers", "sounds"
+PICTURES, ANSWERS, SOUNDS, MASKS, MATCHES = "pictures", "answers", "sounds", "masks", "matches"
 """The names of the goldens of image processors and of pipelines, among those of models."""
 
 
@@ -155,13 +157,57 @@ def make_sounds() -> None:
     (GOLDENS / "sounds.json").write_text(json.dumps(results, sort_keys=True) + "\n")
 
 
+def make_masks() -> None:
+    """What transformers' pipeline fills in: for each text and each mask, tokens with their scores."""
+    results: dict[str, Any] = {}
+    for name, case in MASK_CASES.items():
+        facts = json.loads((GOLDENS / f"{name}.json").read_text())
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            write_folder(folder, facts["config"], facts["shapes"])
+            model = getattr(transformers, facts["config"]["architectures"][0]).from_pretrained(folder).eval()
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=case.tokenizer(), mask_token=case.mask)
+        fill = pipeline("fill-mask", model, tokenizer=tokenizer, top_k=COUNT)
+        found = [fill(text) for text in case.texts]
+        # Of a text with one mask, the pipeline gives no list of masks.
+        masks = [each if isinstance(each[0], list) else [each] for each in found]
+        results[name] = [[[(t["token_str"], t["score"]) for t in tokens] for tokens in each] for each in masks]
+    (GOLDENS / "masks.json").write_text(json.dumps(results, sort_keys=True) + "\n")
+
+
+def make_matches() -> None:
+    """How well transformers finds that texts fit a picture."""
+    results: dict[str, Any] = {}
+    for name, case in MATCH_CASES.items():
+        facts = json.loads((GOLDENS / f"{name}.json").read_text())
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=pieces(), **SETTINGS)
+        processor = getattr(transformers, case.processor)(**case.entries)
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            write_folder(folder, ending(facts["config"]), facts["shapes"])
+            model = getattr(transformers, facts["config"]["architectures"][0]).from_pretrained(folder).eval()
+            picture = Image.open(write_pictures(folder)[0])
+            texts = tokenizer(list(TEXTS), padding=case.padding, return_tensors="pt")
+            inputs = {key: texts[key] for key in case.inputs} | dict(processor(picture, return_tensors="pt"))
+        with torch.no_grad():
+            (logits,) = model(**inputs).logits_per_image
+        scores = logits.sigmoid() if name == "siglip" else logits.softmax(-1)
+        answer = sorted(zip(TEXTS, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+        results[name] = {"preprocessor": json.loads(processor.to_json_string()), "answer": answer}
+    (GOLDENS / "matches.json").write_text(json.dumps(results, sort_keys=True) + "\n")
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES, ANSWERS, SOUNDS):
+    for name in sys.argv[1:] or (*CASES, *ARRAY_CASES, PICTURES, ANSWERS, SOUNDS, MASKS, MATCHES):
         if name == PICTURES:
             make_pictures()
         elif name == ANSWERS:
             make_answers()
         elif name == SOUNDS:
             make_sounds()
+        elif name == MASKS:
+            make_masks()
+        elif name == MATCHES:
+            make_matches()
         else:
             make(name, {**CASES, **ARRAY_CASES}[name])

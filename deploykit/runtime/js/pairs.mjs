@@ -1,0 +1,72 @@
+// Models that compare pictures with texts, such as CLIP: which texts fit a picture.
+
+import { answering } from './answering.mjs';
+import { ShapeError } from './errors.mjs';
+import { labelled } from './labels.mjs';
+import { pixelsOf } from './pictures.mjs';
+import { prepared } from './pixels.mjs';
+import { fetchTokenizer } from './texts.mjs';
+
+/** @typedef {import('./model.mjs').Model} Model */
+/** @typedef {import('./labels.mjs').Label} Label */
+/** @typedef {import('./pictures.mjs').Picture} Picture */
+/** @typedef {import('./pixels.mjs').Steps} Steps */
+/** @typedef {import('./texts.mjs').Tokenizer} Tokenizer */
+
+/**
+ * @typedef {object} Task
+ * @property {string} pixels
+ * @property {Steps} picture
+ * @property {string} ids
+ * @property {string | null} mask
+ * @property {number | null} most_tokens
+ * @property {number | null} padding
+ * @property {string[]} outputs
+ * @property {'softmax' | 'sigmoid'} scores
+ */
+
+/** A function that loads a model of pictures with texts, from one that loads any model. */
+export const pairs = answering(fetchTokenizer, methodsOf);
+
+/**
+ * The method of a model with this task.
+ * @param {Model} model
+ * @param {{ tokenizer: Tokenizer, task: any }} fetched
+ */
+function methodsOf(model, { tokenizer, task }) {
+  const { pixels, picture, outputs, scores } = /** @type {Task} */ (task);
+  return {
+    match: async (/** @type {Picture | readonly Picture[]} */ given, /** @type {readonly string[]} */ texts) => {
+      const inputs = tokensOf(tokenizer, task, texts);
+      /** @type {Label[][]} */
+      const found = [];
+      for (const one of Array.isArray(given) ? given : [given]) {
+        const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(pixelsOf(one), picture), ...inputs }));
+        found.push(labelled(/** @type {any} */ (results)[outputs[0]].data, texts, scores));
+      }
+      return Array.isArray(given) ? found : found[0];
+    },
+  };
+}
+
+/**
+ * The inputs for texts, padded to the longest one, or to the most tokens if padding counts.
+ * @param {Tokenizer} tokenizer
+ * @param {Task} task
+ * @param {readonly string[]} texts
+ */
+function tokensOf(tokenizer, { ids, mask, most_tokens: most, padding }, texts) {
+  if (!Array.isArray(texts) || !texts.length || texts.some((text) => typeof text !== 'string')) {
+    throw new ShapeError('the texts that may fit must be a list of strings, and not empty');
+  }
+  const rows = texts.map((text) => tokenizer.encode(text, null, most ?? 0).ids);
+  const longest = Math.max(...rows.map(({ length }) => length));
+  const shape = [rows.length, padding === null ? longest : Number(most)];
+  const data = new BigInt64Array(shape[0] * shape[1]).fill(BigInt(padding ?? 0));
+  const counts = new BigInt64Array(data.length);
+  rows.forEach((row, number) => {
+    data.set(BigInt64Array.from(row, BigInt), number * shape[1]);
+    counts.fill(1n, number * shape[1], number * shape[1] + row.length);
+  });
+  return { [ids]: { data, shape }, ...(mask === null ? {} : { [mask]: { data: counts, shape } }) };
+}

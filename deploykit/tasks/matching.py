@@ -1,0 +1,48 @@
+"""Pictures and texts in, how well they fit out: what a session does for models such as CLIP and SigLIP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.errors import UsageError
+from deploykit.tasks.kinds import Run
+from deploykit.tasks.labels import Label, labelled
+from deploykit.tasks.picture_sources import pixels_of
+
+if TYPE_CHECKING:
+    from deploykit.artifact.tasks import PairEntry
+    from deploykit.text import Tokenizer
+
+
+class Pairs:
+    """What a session does with pictures and texts. `run` runs the model."""
+
+    def __init__(self, task: PairEntry, tokenizer: Tokenizer, run: Run) -> None:
+        self.task, self.tokenizer, self.run = task, tokenizer, run
+
+    def match(self, pictures: Sequence[object], texts: Sequence[str]) -> list[list[Label]]:
+        """For each picture the texts with their scores, the best first."""
+        if isinstance(texts, str) or not texts:
+            raise UsageError("give a list of texts that may fit the picture")
+        inputs, task = self._tokens(texts), self.task
+        (output,) = task.outputs
+        found = []
+        for picture in pictures:
+            pixels = task.picture.prepared(pixels_of(picture))[None]
+            found.append(labelled(self.run({task.pixels: pixels, **inputs})[output][0], texts, task.scores))
+        return found
+
+    def _tokens(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The inputs for texts, padded to the longest one, or to the most tokens if padding counts."""
+        task = self.task
+        rows = [self.tokenizer.encode(text, most=task.most_tokens or 0).ids for text in texts]
+        length = max(map(len, rows)) if task.padding is None else int(task.most_tokens or 0)
+        ids = np.full((len(rows), length), task.padding or 0, np.int64)
+        mask = np.zeros(ids.shape, np.int64)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = row
+            mask[number, : len(row)] = 1
+        return {task.ids: ids} | ({} if task.mask is None else {task.mask: mask})
