@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
 from deploykit.tasks.hearing import Sounds
 from deploykit.tasks.texts import Span, Texts
@@ -43,7 +44,7 @@ class Answering(ABC):
         list of lists. A sound that is no file needs its `rate`, in samples per second."""
         if self.manifest.task is not None and self.manifest.task.takes == "sound":
             return self._answered(given, lambda several: self.sounds.classify(several, rate))
-        if rate is not None:
+        if rate is not None and self.manifest.task is not None:
             raise UsageError("a rate goes with sound")
         return self._answered(given, self._texts_or_pictures.classify)
 
@@ -80,7 +81,7 @@ class Answering(ABC):
         """What the model does with texts. Raises `UsageError` if it has no tokenizer."""
         task = self.manifest.task
         if task is None or task.takes != "texts":
-            raise self._no("texts", "with a tokenizer")
+            raise self._no("texts")
         from deploykit.text import Tokenizer
 
         (file,) = task.files
@@ -91,7 +92,7 @@ class Answering(ABC):
         """What the model does with pictures. Raises `UsageError` if it does not say how pictures are prepared."""
         task = self.manifest.task
         if task is None or task.takes != "pictures":
-            raise self._no("pictures", "with preprocessor_config.json")
+            raise self._no("pictures")
         return Pictures(self.manifest.outputs, task, self.run)
 
     @cached_property
@@ -99,7 +100,7 @@ class Answering(ABC):
         """What the model does with sound. Raises `UsageError` if it does not say how sound is prepared."""
         task = self.manifest.task
         if task is None or task.takes != "sound":
-            raise self._no("sound", "with preprocessor_config.json")
+            raise self._no("sound")
         return Sounds(task, self.run)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
@@ -109,8 +110,12 @@ class Answering(ABC):
             return answer(given)
         return answer([given])[0]
 
-    def _no(self, things: str, folder: str) -> UsageError:
+    def _no(self, things: str) -> UsageError:
+        """Why there is no method for `things`."""
         name, task = self.manifest.name, self.manifest.task
         if task is not None:
             return UsageError(f"'{name}' takes {task.takes}, not {things}: its session has the method '{task.kind}'")
-        return UsageError(f"'{name}' takes tensors: it was not built from a folder {folder}")
+        why = next((note for note in self.manifest.notes if note.startswith(TENSORS_ONLY)), None)
+        if why is not None:
+            return UsageError(f"'{name}' takes tensors only: {why.removeprefix(TENSORS_ONLY)}")
+        return UsageError(f"'{name}' takes tensors: it was not built from a Hugging Face folder")

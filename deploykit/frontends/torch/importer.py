@@ -53,10 +53,10 @@ def import_exported(folder: Folder, dims: DimBounds, finish: Finish | None = Non
     with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
         output = Path(place)
         options = [] if finish is None else ["--pooled"]
+        options += [f"--fixed={name}={size}" for name, size in dims.items() if isinstance(size, int)]
         asked = dims.get(SEQ)
-        longest = asked[1] if isinstance(asked, tuple) else asked
-        if longest is not None:
-            options += ["--longest", str(longest)]
+        if isinstance(asked, tuple) and asked[1] is not None:
+            options.append(f"--longest={asked[1]}")
         call = [sys.executable, "-P", "-m", "deploykit.frontends.torch", str(folder.path.resolve()), place, *options]
         result = run_program(call, VARIABLES)
         if not (output / FACTS).exists():
@@ -76,7 +76,7 @@ def import_export(
     source = read(export / MODEL)
     named = {dim.value for value in source.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     limits = {name: bounds for name, bounds in facts.bounds.items() if name in named}
-    if unknown := dims.keys() - limits.keys():
+    if unknown := dims.keys() - facts.bounds.keys():
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {', '.join(limits) or 'none'}")
     bounds = {name: _within(name, dims.get(name, limits[name]), *limits[name]) for name in limits}
     model = load_onnx(source, bounds, name=folder.path.resolve().name, finish=finish)

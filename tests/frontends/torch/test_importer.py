@@ -103,6 +103,26 @@ def test_dims_stay_within_what_was_compared(tmp_path: Path) -> None:
         stored.imported({"length": 3})
 
 
+def test_batches_of_one_text_need_no_padding(tmp_path: Path) -> None:
+    stored = unpacked("convbert-tokens", tmp_path / "model")
+    tokenizer().save(str(tmp_path / "model" / "tokenizer.json"))
+    found = of_texts(stored.imported({"batch": 1}), {"batch": 1}, None)
+    with session(found, tmp_path / "dist") as opened:
+        texts = ["a cat", "the cat sat on the mat."]
+        assert [len(spans) for spans in opened.tokens(texts)] == [2, 7]
+    with pytest.raises(UsageError, match="'tokens' is for batches of mixed lengths, but 'batch' has one size"):
+        of_texts(stored.imported({"batch": 1}), {"batch": 1}, 16)
+
+
+def test_texts_of_one_length_are_tensors(tmp_path: Path) -> None:
+    stored = unpacked("ernie-classes", tmp_path / "model")
+    tokenizer().save(str(tmp_path / "model" / "tokenizer.json"))
+    dims = {"batch": 1, "seq": 8}
+    model = of_texts(stored.imported(dims), dims, None).model
+    assert (model.task, model.dims) == (None, ())
+    assert "takes tensors only: 'seq' is 8, and texts have any number and length" in model.notes[-1]
+
+
 def test_weights_without_use_are_named(tmp_path: Path) -> None:
     stored = unpacked("ernie-states", tmp_path / "model")
     change(tmp_path / "model", "facts.json", unread=["head.weight"])
