@@ -205,7 +205,10 @@ def test_models_that_answer_nothing_take_tensors(tmp_path: Path) -> None:
     stored = golden("segformer")
     write_folder(tmp_path, stored.config, stored.shapes)
     (note,) = deploykit.load(tmp_path).notes
-    assert note == "the model takes tensors only: sessions have no method for what SegformerModel gives (last_hidden_state)"
+    assert (
+        note
+        == "the model takes tensors only: sessions have no method for what SegformerModel gives (last_hidden_state)"
+    )
 
 
 @pytest.mark.parametrize(
