@@ -203,6 +203,21 @@ def test_weights_and_configurations_that_do_not_fit(
 
 
 @with_torch
+def test_an_exporter_leaves_the_model_in_evaluation_mode(tmp_path: Path) -> None:
+    import torch
+
+    from deploykit.frontends.torch.exporting import by_tracing
+    from deploykit.frontends.torch.flat import Flat
+    from deploykit.frontends.torch.inputs import Input
+
+    model = torch.nn.Linear(2, 2).eval()
+    flat = Flat(model, ["input"])
+    flat(torch.ones(3, 2))
+    by_tracing(flat, [Input("input", ("batch", 2))], (torch.ones(3, 2),), tmp_path / "model.onnx")
+    assert not model.training
+
+
+@with_torch
 def test_a_dim_of_one_size_is_exported_so(tmp_path: Path) -> None:
     unpacked("ernie-states", tmp_path / "model")
     model = import_model(tmp_path / "model", {"batch": 1, "seq": 8}).model
