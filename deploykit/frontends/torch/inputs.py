@@ -63,7 +63,8 @@ class Input:
 
 def rounds(side: int, longest: int | None, prepared: tuple[int, int] | None) -> tuple[dict[str, int], ...]:
     """Sizes of all dims: the traced ones, then those at which an export is compared. `side` is that of a usual
-    picture, `longest` the most tokens, `prepared` the size of pictures that a folder makes."""
+    picture, `longest` the most tokens, `prepared` the size of pictures that a folder makes. One picture has odd sides:
+    models pad or resize where a side is no multiple of their patches, and an export may lack that."""
     most = LONG if longest is None else min(longest, LONG)
     lengths = (min(11, most), 1, min(8, most), min(33, most), most, min(5, most))
     half = max(32, side // 64 * 32)
@@ -75,7 +76,7 @@ def rounds(side: int, longest: int | None, prepared: tuple[int, int] | None) -> 
                 (1, 1, 1, side, side, 1000, 16),
                 (2, 3, 5, side + 64, side, 1603, 33),
                 (3, 2, 9, half, half + 32, 8001, 64),
-                (1, 1, 3, side + 32, side + 64, 6400, 80),
+                (1, 1, 3, side + 37, side + 51, 6400, 80),
                 *([] if prepared in (None, (side, side)) else [(1, 1, 4, *prepared, 5123, 56)]),
             ),
             lengths,
