@@ -9,13 +9,12 @@ from dataclasses import replace
 
 from deploykit.artifact.tasks import PairEntry
 from deploykit.compiler.model import ImportedModel
-from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.folder_tasks import PIXELS, bounds_of, require_fit
-from deploykit.frontends.huggingface.folder import Folder, inside
-from deploykit.frontends.huggingface.pictures import read_picture
+from deploykit.errors import UnsupportedModelError
+from deploykit.folder_tasks import PIXELS, bounds_of, require_fit, required_picture, tables_of, without_task
+from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.registry import IDS, MASK
 from deploykit.frontends.huggingface.special import TOKENIZER, special_token
-from deploykit.text import FILE, facts_of, pack
+from deploykit.text import FILE, facts_of
 
 SCORES = "logits_per_image"
 """The output with a number for each picture and each text."""
@@ -34,28 +33,19 @@ def with_pair_task(model: ImportedModel, folder: Folder) -> ImportedModel:
     """The model with its task; it has none if the folder does not say how pictures or texts are prepared. Raises
     `UsageError` if the folder says nonsense about it."""
     if not (folder.path / TOKENIZER).exists():
-        return model
-    tables = pack(inside(folder.path, TOKENIZER).parent)
+        return without_task(model, f"the folder has no {TOKENIZER}")
+    tables = tables_of(folder, (folder.config.get("text_config") or {}).get("vocab_size"))
     try:
-        task = _task(model, folder, tables)
+        return replace(model, task=_task(model, folder, tables), task_files={FILE: tables})
     except UnsupportedModelError as error:
-        return replace(model, notes=(*model.notes, f"the model takes tensors only: {error}"))
-    return model if task is None else replace(model, task=task, task_files={FILE: tables})
+        return without_task(model, str(error))
 
 
-def _task(model: ImportedModel, folder: Folder, tables: bytes) -> PairEntry | None:
-    picture = read_picture(folder)
-    if picture is None:
-        return None
+def _task(model: ImportedModel, folder: Folder, tables: bytes) -> PairEntry:
+    picture = required_picture(folder)
     ports = {port.name: port for port in model.inputs}
     require_fit(model, ports[PIXELS], picture)
     facts = facts_of(tables)
-    words = (folder.config.get("text_config") or {}).get("vocab_size")
-    if words is not None and facts.ids > words:
-        raise UsageError(
-            f"{folder.path / TOKENIZER} has ids up to {facts.ids - 1}, but {folder.config.path} says that there are "
-            f"{words} words: the tokenizer belongs to another model"
-        )
     _, longest = bounds_of(model, ports[IDS].shape[1])
     most = min((limit for limit in (facts.limit, longest) if limit), default=None)
     masked = MASK in ports

@@ -6,18 +6,20 @@ says what the outputs are. A model for which they cannot be prepared takes tenso
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deploykit.artifact.tasks import PictureEntry, PictureKind, Scores, SoundEntry
+from deploykit.artifact.tasks import TENSORS_ONLY, PictureEntry, PictureKind, Scores, SoundEntry
 from deploykit.compiler.model import ImportedModel, Port
-from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.huggingface.folder import Folder
+from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.letters import Samples, read_letters, read_samples
-from deploykit.frontends.huggingface.pictures import read_picture
+from deploykit.frontends.huggingface.pictures import PREPROCESSOR, read_picture
 from deploykit.frontends.huggingface.sound import read_spectrum
+from deploykit.frontends.huggingface.special import TOKENIZER
 from deploykit.pictures import Picture
+from deploykit.text import facts_of, pack
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -41,22 +43,47 @@ VECTORS = ("image_embeds", "pooler_output")
 
 
 def with_task(model: ImportedModel, folder: Folder) -> ImportedModel:
-    """The model with its task, if it has one. Raises `UsageError` if the folder says nonsense about it."""
-    tasks = {PIXELS: _picture_task, VALUES: _sound_task, SAMPLES: _sound_task}
+    """The model with its task; if it has none, a note says why. Raises `UsageError` if the folder says nonsense about
+    it."""
+    tasks: Mapping[str, Callable[[ImportedModel, Folder], PictureEntry | SoundEntry]] = {
+        PIXELS: _picture_task,
+        VALUES: _sound_task,
+        SAMPLES: _sound_task,
+    }
     names = [port.name for port in model.inputs]
     if len(names) != 1 or names[0] not in tasks:
-        return model
+        prepared = f"texts (input_ids, attention_mask), pictures ({PIXELS}) or sound ({VALUES})"
+        return without_task(model, f"sessions prepare {prepared}, and it takes {_joined(names)}")
     try:
         return replace(model, task=tasks[names[0]](model, folder))
     except UnsupportedModelError as error:
-        return replace(model, notes=(*model.notes, f"the model takes tensors only: {error}"))
+        return without_task(model, str(error))
 
 
-def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry | None:
+def without_task(model: ImportedModel, why: str) -> ImportedModel:
+    """The model with the note that sessions quote where one calls a method that it does not have."""
+    return replace(model, notes=(*model.notes, f"{TENSORS_ONLY}{why}"))
+
+
+def no_method(model: ImportedModel, folder: Folder) -> str:
+    """Why a model has no task whose outputs are no answer that a session knows."""
+    gives = _joined([port.name for port in model.outputs])
+    return f"sessions have no method for what {architecture_of(folder) or 'it'} gives ({gives})"
+
+
+def _joined(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
+
+
+SHOWN = 4
+"""How many names a note shows."""
+
+
+def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry:
     kind, outputs = _kind(model, folder)
-    picture = read_picture(folder)
-    if kind is None or picture is None:
-        return None
+    if kind is None:
+        raise UnsupportedModelError(no_method(model, folder))
+    picture = required_picture(folder)
     require_fit(model, model.inputs[0], picture)
     labels = _labels(kind, model, folder)
     return PictureEntry(
@@ -70,10 +97,10 @@ def _picture_task(model: ImportedModel, folder: Folder) -> PictureEntry | None:
     )
 
 
-def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
+def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry:
     architecture = architecture_of(folder)
     if not architecture.endswith(SOUND):
-        return None
+        raise UnsupportedModelError(no_method(model, folder))
     _require_batch_of_one(model, model.inputs[0])
     (samples,) = (port.name for port in model.inputs)
     outputs, count = ("logits",), int(model.outputs[0].shape[-1])
@@ -83,7 +110,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
     else:
         heard = read_samples(folder)
     if heard is None:
-        return None
+        raise UnsupportedModelError(f"the folder has no {PREPROCESSOR}, which says how sound is prepared")
     if not architecture.endswith("ForCTC"):
         labels = class_names(folder, count)
         return SoundEntry(
@@ -97,7 +124,7 @@ def _sound_task(model: ImportedModel, folder: Folder) -> SoundEntry | None:
         )
     letters = read_letters(folder, count)
     if letters is None:
-        return None
+        raise UnsupportedModelError("the folder has no vocab.json, which has the letters")
     return SoundEntry(
         kind="transcribe",
         samples=samples,
@@ -124,6 +151,27 @@ def _kind(model: ImportedModel, folder: Folder) -> tuple[PictureKind | None, tup
 def architecture_of(folder: Folder) -> str:
     """The first architecture that the configuration names; empty if there is none."""
     return str((folder.config.get("architectures") or [""])[0])
+
+
+def tables_of(folder: Folder, words: int | None) -> bytes:
+    """The packed tokenizer of a folder whose model knows so many words, if that is known. Raises `UsageError` if the
+    tokenizer does not belong to the model."""
+    tables = pack(inside(folder.path, TOKENIZER).parent)
+    facts = facts_of(tables)
+    if words is not None and facts.ids > words:
+        raise UsageError(
+            f"{folder.path / TOKENIZER} has ids up to {facts.ids - 1}, but {folder.config.path} says that there are "
+            f"{words} words: the tokenizer belongs to another model"
+        )
+    return tables
+
+
+def required_picture(folder: Folder) -> Picture:
+    """How pictures are prepared. Raises `UnsupportedModelError` if the folder does not say it."""
+    picture = read_picture(folder)
+    if picture is None:
+        raise UnsupportedModelError(f"the folder has no {PREPROCESSOR}, which says how pictures are prepared")
+    return picture
 
 
 def require_fit(model: ImportedModel, port: Port, picture: Picture) -> None:

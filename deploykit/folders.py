@@ -16,13 +16,20 @@ from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.folder_pairs import takes_pairs, with_pair_task
-from deploykit.folder_tasks import architecture_of, class_names, scores_of, with_task
-from deploykit.frontends.huggingface.folder import inside
+from deploykit.folder_tasks import (
+    architecture_of,
+    class_names,
+    no_method,
+    scores_of,
+    tables_of,
+    with_task,
+    without_task,
+)
 from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
 from deploykit.frontends.huggingface.special import TOKENIZER, special_token
-from deploykit.text import FILE, facts_of, pack
+from deploykit.text import FILE, facts_of
 
 USUAL_MASKS = ("[MASK]", "<mask>")
 """Of tokenizers that do not name their mask."""
@@ -69,9 +76,10 @@ def import_model(path: Path, dims: DimBounds | None = None, route: Route | None 
 
 def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | None] | None) -> Imported:
     """A model of texts, ragged if that is proved to be right, with its task. `tokens` are the bounds of their sum."""
-    for name in (BATCH, SEQ):
-        if isinstance(bounds.get(name), int):
-            raise UsageError(f"texts have any number and length: bound '{name}' with {name}=1..{bounds[name]}")
+    if fixed := {name: size for name in (SEQ, BATCH) if isinstance(size := bounds.get(name), int)}:
+        if tokens is not None:
+            raise UsageError(f"'{TOKENS}' is for batches of mixed lengths, but '{min(fixed)}' has one size: omit one")
+        return replace(found, model=_padded(found, fixed))
     model = with_text_task(found)
     try:
         model = ragged(model, {SEQ: BATCH}, [MASK], (tokens, tokens) if isinstance(tokens, int) else tokens)
@@ -79,40 +87,50 @@ def of_texts(found: Imported, bounds: DimBounds, tokens: int | tuple[int, int | 
         if tokens is not None:
             raise
         notes = [*model.notes, f"texts are padded to one length: {error}"]
-        task = model.task
         if not found.padding:
             notes.append("padding changes the results of this model: sessions run each text alone")
-            task = task.model_copy(update={"alone": True}) if isinstance(task, TextEntry) else None
-        model = replace(model, notes=tuple(notes), task=task)
+            model = _one_by_one(model)
+        model = replace(model, notes=tuple(notes))
     return replace(found, model=model)
 
 
+def _padded(found: Imported, fixed: Mapping[str, int]) -> ImportedModel:
+    """A model of texts with dims of one size. It runs each text alone if that is the size of its batches; if it is the
+    length of texts, it takes tensors."""
+    model = with_text_task(found)
+    if model.task is None or fixed == {BATCH: 1}:
+        return _one_by_one(model)
+    name, size = next(iter(fixed.items()))
+    why = f"'{name}' is {size}, and texts have any number and length: bound it with {name}=1..{size}"
+    return without_task(found.model, why)
+
+
+def _one_by_one(model: ImportedModel) -> ImportedModel:
+    """The model with a task that runs each text alone, if it has one."""
+    task = model.task
+    return replace(model, task=task.model_copy(update={"alone": True})) if isinstance(task, TextEntry) else model
+
+
 def with_text_task(found: Imported) -> ImportedModel:
-    """The model of texts with its task; it has none if it gives hidden states, or without a tokenizer. Raises
-    `UsageError` if the tokenizer does not belong to the model."""
+    """The model of texts with its task; if it has none, a note says why. Raises `UsageError` if the tokenizer does not
+    belong to the model."""
     model, folder = found.model, found.folder
     name = architecture_of(folder)
     kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
     if (folder.path / MODULES).exists():
         kind = "embed"
-    if kind is None or not (folder.path / TOKENIZER).exists():
-        return model
     outputs = {port.name: port for port in model.outputs}
-    if not outputs.keys() >= set(ANSWERS[kind]):
-        return model
-    tables = pack(inside(folder.path, TOKENIZER).parent)
-    facts, words = facts_of(tables), found.words
-    if facts.ids > words:
-        raise UsageError(
-            f"{folder.path / TOKENIZER} has ids up to {facts.ids - 1}, but {folder.config.path} says that there are "
-            f"{words} words: the tokenizer belongs to another model"
-        )
+    if kind is None or not outputs.keys() >= set(ANSWERS[kind]):
+        return without_task(model, no_method(model, folder))
+    if not (folder.path / TOKENIZER).exists():
+        return without_task(model, f"the folder has no {TOKENIZER}")
+    tables = tables_of(folder, found.words)
+    facts = facts_of(tables)
     settings = folder.json(SENTENCES) or {}
     limits = (found.longest, facts.limit, settings.get("max_seq_length"))
     mask = special_token(folder, "mask_token", USUAL_MASKS) if kind == "fill" else ("", -1)
     if mask is None:
-        note = f"the model takes tensors only: {folder.path / TOKENIZER} has no token for what is masked"
-        return replace(model, notes=(*model.notes, note))
+        return without_task(model, f"{folder.path / TOKENIZER} has no token for what is masked")
     labels: tuple[str, ...] = ()
     if kind in ("classify", "tokens"):
         labels = class_names(folder, int(outputs[ANSWERS[kind][0]].shape[-1]))

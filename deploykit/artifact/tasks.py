@@ -12,6 +12,9 @@ from pydantic import Field
 from deploykit.artifact.entries import Entry
 from deploykit.pictures import Picture
 
+TENSORS_ONLY = "the model takes tensors only: "
+"""How the note of a model from a folder begins that has no task; then follows why."""
+
 Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
 
 TextKind: TypeAlias = Literal["embed", "classify", "tokens", "answer", "fill"]

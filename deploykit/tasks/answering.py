@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
 from deploykit.tasks.hearing import Sounds
 from deploykit.tasks.matching import Pairs
@@ -44,7 +45,7 @@ class Answering(ABC):
         list of lists. A sound that is no file needs its `rate`, in samples per second."""
         if self.manifest.task is not None and self.manifest.task.takes == "sound":
             return self._answered(given, lambda several: self.sounds.classify(several, rate))
-        if rate is not None:
+        if rate is not None and self.manifest.task is not None:
             raise UsageError("a rate goes with sound")
         return self._answered(given, self._texts_or_pictures.classify)
 
@@ -91,7 +92,7 @@ class Answering(ABC):
         """What the model does with texts. Raises `UsageError` if it has no tokenizer."""
         task = self.manifest.task
         if task is None or task.takes != "texts":
-            raise self._no("texts", "with a tokenizer")
+            raise self._no("texts")
         from deploykit.text import Tokenizer
 
         (file,) = task.files
@@ -102,7 +103,7 @@ class Answering(ABC):
         """What the model does with pictures and texts. Raises `UsageError` if it does not compare them."""
         task = self.manifest.task
         if task is None or task.takes != "pairs":
-            raise self._no("pictures with texts", "with preprocessor_config.json and a tokenizer")
+            raise self._no("pictures with texts")
         from deploykit.text import Tokenizer
 
         (file,) = task.files
@@ -113,7 +114,7 @@ class Answering(ABC):
         """What the model does with pictures. Raises `UsageError` if it does not say how pictures are prepared."""
         task = self.manifest.task
         if task is None or task.takes != "pictures":
-            raise self._no("pictures", "with preprocessor_config.json")
+            raise self._no("pictures")
         return Pictures(self.manifest.outputs, task, self.run)
 
     @cached_property
@@ -121,7 +122,7 @@ class Answering(ABC):
         """What the model does with sound. Raises `UsageError` if it does not say how sound is prepared."""
         task = self.manifest.task
         if task is None or task.takes != "sound":
-            raise self._no("sound", "with preprocessor_config.json")
+            raise self._no("sound")
         return Sounds(task, self.run)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
@@ -131,9 +132,13 @@ class Answering(ABC):
             return answer(given)
         return answer([given])[0]
 
-    def _no(self, things: str, folder: str) -> UsageError:
+    def _no(self, things: str) -> UsageError:
+        """Why there is no method for `things`."""
         name, task = self.manifest.name, self.manifest.task
         if task is not None:
             takes = "pictures with texts" if task.takes == "pairs" else task.takes
             return UsageError(f"'{name}' takes {takes}, not {things}: its session has the method '{task.kind}'")
-        return UsageError(f"'{name}' takes tensors: it was not built from a folder {folder}")
+        why = next((note for note in self.manifest.notes if note.startswith(TENSORS_ONLY)), None)
+        if why is not None:
+            return UsageError(f"'{name}' takes tensors only: {why.removeprefix(TENSORS_ONLY)}")
+        return UsageError(f"'{name}' takes tensors: it was not built from a Hugging Face folder")

@@ -27,7 +27,8 @@ INTRODUCTION = """\
 
 `python -m tools.models` built a folder for each of these classes of transformers, in a tiny configuration with weights
 from a seed, and compared the library for this machine with transformers in eager mode, at up to four sizes of every
-dim, among them 1 and odd ones. [huggingface.md](huggingface.md) says what the two routes are.
+dim, among them 1 and odd ones; the pictures of most rows had sides that are multiples of 32.
+[huggingface.md](huggingface.md) says what the two routes are.
 
 - route: `own` is a family of deploykit; the others were exported by PyTorch, with the exporter that is named.
 - texts: *ragged* where batches of mixed lengths are proved to need no padding, else *padded*.

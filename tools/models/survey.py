@@ -104,7 +104,7 @@ def _compared(facts: dict[str, Any], session: Any, folder: Path, *, ragged: bool
             continue
         sizes += 1
         for name, actual in results.items():
-            expected = round_.expected[name]
+            expected = round_.expected[name if name in round_.expected else f"encoder_{name}"]
             mask = given.get(MASK)
             if (ragged or valid_only) and mask is not None and expected.shape[:2] == mask.shape:
                 expected = expected[mask.astype(bool)]
@@ -130,7 +130,7 @@ def _rounds(folder: Path, names: set[str]) -> Iterator[tuple[Round, dict[str, np
         for taken, _, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
             if names <= {one.name for one in taken}:
                 inputs = [one for one in taken if one.name in names]
-                if MASK not in names:  # without it, every token counts
+                if MASK not in names and any(one.name == MASK for one in taken):  # without it, every token counts
                     flat, sizes = Flat(loaded.model, [one.name for one in inputs]), [one.sizes for one in found]
                     rounds = run_rounds(flat, inputs, sizes)
                 else:

@@ -65,15 +65,9 @@ WITHOUT_EFFECT = {"do_convert_rgb", "do_convert_annotations", "do_reduce_labels"
 def read_picture(folder: Folder) -> Picture | None:
     """What the folder says about pictures; None if it says nothing. Raises `UnsupportedModelError` for processors and
     steps that are unknown, and `UsageError` for entries that make no sense."""
-    entries = folder.json(PREPROCESSOR)
-    name = PREPROCESSOR
-    if entries is None and (folder.path / PROCESSOR).exists():
-        entries, name = (folder.json(PROCESSOR) or {}).get(PART), PROCESSOR
+    entries, where = _entries(folder)
     if entries is None:
         return None
-    where = str(folder.path / name)
-    if not isinstance(entries, dict):
-        raise UsageError(f"{where} is no JSON object")
     kind = _kind(entries, str(folder.config["model_type"]), where)
     found = {**COMMON, **DEFAULTS[kind], **{key: value for key, value in entries.items() if value is not None}}
     for key, value in found.items():
@@ -89,6 +83,35 @@ def read_picture(folder: Folder) -> Picture | None:
         mean=mean if found["do_normalize"] else None,
         deviation=deviation if found["do_normalize"] else None,
     )
+
+
+def prepared_size(folder: Folder) -> tuple[int, int] | None:
+    """The height and width of the pictures that the folder makes, the least ones if they follow from the picture; None
+    if it does not say. The processor may be an unknown one."""
+    try:
+        picture = read_picture(folder)
+    except UnsupportedModelError:
+        entries = _entries(folder)[0] or {}
+        return _plain_size(entries.get("crop_size")) or _plain_size(entries.get("size"))
+    made = None if picture is None else picture.crop or picture.size
+    return (made.shortest, made.shortest) if isinstance(made, Edges) else made
+
+
+def _plain_size(given: Any) -> tuple[int, int] | None:
+    """A size in one of the usual forms; None for others."""
+    found = given if isinstance(given, dict) else {"shortest_edge": given}
+    height, width = (found.get(name) or found.get("shortest_edge") for name in ("height", "width"))
+    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
+
+
+def _entries(folder: Folder) -> tuple[Mapping[str, Any] | None, str]:
+    """What the folder says about pictures, if it says anything, and the path of the file."""
+    entries, name = folder.json(PREPROCESSOR), PREPROCESSOR
+    if entries is None and (folder.path / PROCESSOR).exists():
+        entries, name = (folder.json(PROCESSOR) or {}).get(PART), PROCESSOR
+    if not isinstance(entries, dict | None):
+        raise UsageError(f"{folder.path / name} is no JSON object")
+    return entries, str(folder.path / name)
 
 
 def _kind(entries: Mapping[str, Any], model_type: str, where: str) -> str:

@@ -1,19 +1,22 @@
 """The process that has PyTorch: `python -m deploykit.frontends.torch FOLDER OUTPUT [OPTIONS]`.
 
 Writes `model.onnx` and `facts.json` to OUTPUT. With `--pooled`, the states of tokens are the only output. With
-`--longest N`, a text has at most N tokens. The importer starts it, offline; it is a process of its own, so that its
-memory is free before the compiler runs.
+`--longest N`, a text has at most N tokens; with `--fixed NAME=N`, a dim has one size. The importer starts it, offline;
+it is a process of its own, so that its memory is free before the compiler runs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import transformers
 
-from deploykit.errors import DeploykitError, UnsupportedModelError
+from deploykit.errors import DeploykitError, UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import read_folder
+from deploykit.frontends.huggingface.pictures import prepared_size
 from deploykit.frontends.torch.exporting import EXPORTERS, NotExportedError, Round, export, pads, run_rounds
 from deploykit.frontends.torch.facts import MODEL, Facts
 from deploykit.frontends.torch.flat import Flat
@@ -32,18 +35,24 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--pooled", action="store_true")
     parser.add_argument("--longest", type=int)
+    parser.add_argument("--fixed", action="append", default=[])
     given = parser.parse_args()
+    fixed = {name: int(size) for name, size in (entry.split("=") for entry in given.fixed)}
     transformers.logging.set_verbosity_error()
     try:
-        facts = exported(given.folder, given.output / MODEL, pooled=given.pooled, longest=given.longest)
+        facts = exported(given.folder, given.output / MODEL, pooled=given.pooled, longest=given.longest, fixed=fixed)
     except DeploykitError as error:
         facts = Facts(error=str(error))
     facts.write(given.output)
 
 
-def exported(folder: Path, path: Path, *, pooled: bool, longest: int | None = None) -> Facts:
-    """Export the first interface that works by the first exporter that works. Raises `UnsupportedModelError` with what
-    was tried."""
+def exported(
+    folder: Path, path: Path, *, pooled: bool, longest: int | None = None, fixed: Mapping[str, int] | None = None
+) -> Facts:
+    """Export the first interface that works by the first exporter that works, with sizes for the dims that are `fixed`.
+    Raises `UnsupportedModelError` with what was tried."""
+    prepared = prepared_size(read_folder(folder))
+    fixed = fixed or {}
     reasons: list[str] = []
     not_loaded = ""
     for attention in ATTENTION:
@@ -53,7 +62,9 @@ def exported(folder: Path, path: Path, *, pooled: bool, longest: int | None = No
             not_loaded = str(error)
             continue
         limit = min((most for most in (longest_text(loaded.model), longest) if most is not None), default=None)
-        for inputs, flat, found in interfaces(loaded, limit, reasons, pooled=pooled):
+        if limit is not None and fixed.get("seq", 0) > limit:
+            raise UsageError(f"'seq' is in 1..{limit} in this model")
+        for inputs, flat, found in interfaces(loaded, limit, reasons, pooled=pooled, prepared=prepared, fixed=fixed):
             for exporter in EXPORTERS:
                 try:
                     export(flat, inputs, found, exporter, path)
@@ -65,14 +76,21 @@ def exported(folder: Path, path: Path, *, pooled: bool, longest: int | None = No
 
 
 def interfaces(
-    loaded: Loaded, longest: int | None, reasons: list[str], *, pooled: bool
+    loaded: Loaded,
+    longest: int | None,
+    reasons: list[str],
+    *,
+    pooled: bool,
+    prepared: tuple[int, int] | None = None,
+    fixed: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[tuple[Input, ...], Flat, list[Round]]]:
     """The interfaces that the model takes, with its results for texts of at most `longest` tokens; `reasons` receives
     why it does not take the others, if it takes none."""
-    sizes = rounds(picture_size(loaded.model.config)[0], longest)
+    sizes = rounds(picture_size(loaded.model.config, prepared)[0], longest, prepared)
     refused: list[str] = []
     taken = False
-    for inputs in proposals(loaded.model):
+    for proposal in proposals(loaded.model, prepared):
+        inputs = tuple(replace(one, fixed=fixed or {}) for one in proposal)
         flat = Flat(loaded.model, [one.name for one in inputs], STATES if pooled else None)
         try:
             found = run_rounds(flat, inputs, sizes)
@@ -99,7 +117,10 @@ def _facts(
     return Facts(
         kind=type(loaded.model).__name__,
         exporter=exporter,
-        bounds={name: (least[name], most.get(name)) for name in used},
+        bounds={
+            **{name: (size, size) for one in inputs for name, size in one.fixed.items() if name in one.shape},
+            **{name: (least[name], most.get(name)) for name in used},
+        },
         words=words(loaded.model) if any(one.kind == "ids" for one in inputs) else 0,
         unread=loaded.unread,
         padding=pads(flat, inputs),

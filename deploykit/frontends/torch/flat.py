@@ -18,6 +18,7 @@ class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
     def __init__(self, model: nn.Module, names: Sequence[str], only: str | None = None) -> None:
         super().__init__()
         self.model, self.names, self.only = model, tuple(names), only
+        self.eval()  # an exporter puts all parts into the mode of the whole
         self.outputs: tuple[str, ...] = ()
         taken = inspect.signature(model.forward).parameters
         self.fixed = {name: value for name, value in {"use_cache": False, "return_dict": True}.items() if name in taken}

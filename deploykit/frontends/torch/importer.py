@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.folder import Folder
+from deploykit.frontends.huggingface.folder import CONFIG, Folder
 from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.importer import Finish
 from deploykit.frontends.onnx.reader import read
@@ -29,9 +29,9 @@ INSTALL = "pip install 'deploykit[torch]'"
 
 PLACES = (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", ""))
 VARIABLES = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, PLACES))}
-"""What the process with PyTorch gets: this package, and no downloads."""
+"""What the process with PyTorch gets: this package, and no downloads. Its temporary files are beside its results."""
 
-ADAPTER = "adapter_config.json"
+ADAPTER, CODE = "adapter_config.json", "auto_map"
 
 SEQ = "seq"
 """The dim of the length of texts."""
@@ -53,12 +53,12 @@ def import_exported(folder: Folder, dims: DimBounds, finish: Finish | None = Non
     with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
         output = Path(place)
         options = [] if finish is None else ["--pooled"]
+        options += [f"--fixed={name}={size}" for name, size in dims.items() if isinstance(size, int)]
         asked = dims.get(SEQ)
-        longest = asked[1] if isinstance(asked, tuple) else asked
-        if longest is not None:
-            options += ["--longest", str(longest)]
+        if isinstance(asked, tuple) and asked[1] is not None:
+            options.append(f"--longest={asked[1]}")
         call = [sys.executable, "-P", "-m", "deploykit.frontends.torch", str(folder.path.resolve()), place, *options]
-        result = run_program(call, VARIABLES)
+        result = run_program(call, VARIABLES | {"TMPDIR": place})
         if not (output / FACTS).exists():
             last = next(reversed(result.stderr.strip().splitlines()), "")
             why = f"ended with code {result.returncode}: {last}"
@@ -76,11 +76,13 @@ def import_export(
     source = read(export / MODEL)
     named = {dim.value for value in source.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     limits = {name: bounds for name, bounds in facts.bounds.items() if name in named}
-    if unknown := dims.keys() - limits.keys():
+    if unknown := dims.keys() - facts.bounds.keys():
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {', '.join(limits) or 'none'}")
     bounds = {name: _within(name, dims.get(name, limits[name]), *limits[name]) for name in limits}
     model = load_onnx(source, bounds, name=folder.path.resolve().name, finish=finish)
     notes = [f"exported from transformers' {facts.kind} by {facts.exporter}"]
+    if folder.config.get(CODE):
+        notes.append(f"the folder has code of its own ({CODE} in {CONFIG}), which is not run: transformers' code is")
     if facts.unread:
         notes.append(f"{facts.kind} has no use for weights of the folder, such as {', '.join(facts.unread)}")
     return replace(model, notes=(*model.notes, *notes)), facts

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -33,19 +33,22 @@ Size = int | str
 
 @dataclass(frozen=True)
 class Input:
-    """An input: a name in `shape` is a dim. Integers are below `high`; those of a mask are 1, then 0."""
+    """An input: a name in `shape` is a dim, unless `fixed` gives it a size. Integers are below `high`; those of a mask
+    are 1, then 0."""
 
     name: str
     shape: tuple[Size, ...]
     kind: Literal["ids", "mask", "boxes", "normal"] = "normal"
     high: int = 2
+    fixed: Mapping[str, int] = field(default_factory=dict)
 
     def dims(self) -> dict[int, str]:
         """The dims by axis."""
-        return {axis: size for axis, size in enumerate(self.shape) if isinstance(size, str)}
+        return {axis: n for axis, n in enumerate(self.shape) if isinstance(n, str) and n not in self.fixed}
 
     def sample(self, sizes: Mapping[str, int], random: np.random.Generator) -> torch.Tensor:
-        shape = [size if isinstance(size, int) else sizes[size] for size in self.shape]
+        known = {**sizes, **self.fixed}
+        shape = [size if isinstance(size, int) else known[size] for size in self.shape]
         if self.kind == "ids":
             return torch.from_numpy(random.integers(0, self.high, shape))
         if self.kind == "mask":
@@ -58,11 +61,12 @@ class Input:
         return torch.from_numpy(random.standard_normal(shape, dtype=np.float32))
 
 
-def rounds(side: int, longest: int | None) -> tuple[dict[str, int], ...]:
+def rounds(side: int, longest: int | None, prepared: tuple[int, int] | None) -> tuple[dict[str, int], ...]:
     """Sizes of all dims: the traced ones, then those at which an export is compared. `side` is that of a usual
-    picture, `longest` the most tokens."""
+    picture, `longest` the most tokens, `prepared` the size of pictures that a folder makes. One picture has odd sides:
+    models pad or resize where a side is no multiple of their patches, and an export may lack that."""
     most = LONG if longest is None else min(longest, LONG)
-    lengths = (min(11, most), 1, min(8, most), min(33, most), most)
+    lengths = (min(11, most), 1, min(8, most), min(33, most), most, min(5, most))
     half = max(32, side // 64 * 32)
     return tuple(
         dict(zip(("batch", "images", "target", "height", "width", "samples", "frames", "seq"), (*row, n), strict=True))
@@ -72,22 +76,24 @@ def rounds(side: int, longest: int | None) -> tuple[dict[str, int], ...]:
                 (1, 1, 1, side, side, 1000, 16),
                 (2, 3, 5, side + 64, side, 1603, 33),
                 (3, 2, 9, half, half + 32, 8001, 64),
-                (1, 1, 3, side + 32, side + 64, 6400, 80),
+                (1, 1, 3, side + 37, side + 51, 6400, 80),
+                *([] if prepared in (None, (side, side)) else [(1, 1, 4, *prepared, 5123, 56)]),
             ),
             lengths,
-            strict=True,
+            strict=False,
         )
     )
 
 
-def proposals(model: nn.Module) -> Iterator[tuple[Input, ...]]:
-    """Interfaces that the model may have, in the order in which to try them."""
+def proposals(model: nn.Module, prepared: tuple[int, int] | None = None) -> Iterator[tuple[Input, ...]]:
+    """Interfaces that the model may have, in the order in which to try them. `prepared` is the size of pictures that
+    its folder makes."""
     config: Any = model.config
     names = set(inspect.signature(model.forward).parameters)
     texts = _texts(model, names)
     target = [Input(TARGET, ("batch", "target"), "ids", words(model))] if TARGET in names else []
     seen: list[list[Input]] = [
-        *([one] for one in _pictures(config, names)),
+        *([one] for one in _pictures(config, names, prepared)),
         *([one] for one in _sounds(config, names)),
     ]
     for one in seen if texts else ():
@@ -118,15 +124,17 @@ def _texts(model: nn.Module, names: set[str]) -> list[Input]:
     return found
 
 
-def _pictures(config: Any, names: set[str]) -> Iterator[Input]:
+def _pictures(config: Any, names: set[str], prepared: tuple[int, int] | None) -> Iterator[Input]:
     if PIXELS not in names:
         return
     channels = _entry(config, "num_channels", "in_channels", "in_chans") or 3
-    height, width = picture_size(config)
+    sizes = dict.fromkeys(size for size in (prepared, picture_size(config, prepared)) if size is not None)
     yield Input(PIXELS, ("batch", channels, "height", "width"))
-    yield Input(PIXELS, ("batch", channels, height, width))
+    for size in sizes:
+        yield Input(PIXELS, ("batch", channels, *size))
     if frames := _entry(config, "num_frames", "frames_per_clip"):
-        yield Input(PIXELS, ("batch", frames, channels, height, width))
+        for size in sizes:
+            yield Input(PIXELS, ("batch", frames, channels, *size))
 
 
 def _sounds(config: Any, names: set[str]) -> Iterator[Input]:
@@ -149,15 +157,15 @@ def _sounds(config: Any, names: set[str]) -> Iterator[Input]:
         yield Input("spectrogram", ("batch", "frames", _entry(config, "model_in_dim") or bins))
 
 
-def picture_size(config: Any) -> tuple[int, int]:
-    """The height and width of pictures that the configuration names; 224 without any."""
+def picture_size(config: Any, usual: tuple[int, int] | None) -> tuple[int, int]:
+    """The height and width of pictures that the configuration names; without any, the `usual` ones, or 224."""
     for part in (config, *(getattr(config, name, None) for name in PARTS)):
         found = getattr(part, "image_size", None) or getattr(part, "input_size", None)
         if isinstance(found, list | tuple) and len(found) == 2:
             return int(found[0]), int(found[1])
         if isinstance(found, int):
             return found, found
-    return 224, 224
+    return usual or (224, 224)
 
 
 def longest_text(model: nn.Module) -> int | None:

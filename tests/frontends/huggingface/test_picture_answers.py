@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,27 @@ def test_pictures_that_cannot_be_prepared(tmp_path: Path, entries: dict[str, Any
     (found,) = model.notes
     assert found.startswith("the model takes tensors only: ")
     assert note in found
+
+
+def test_methods_of_a_model_that_takes_tensors(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "model", "classify")
+    (folder / "preprocessor_config.json").unlink()
+    deploykit.build(folder, output=tmp_path / "dist")
+    why = "'model' takes tensors only: the folder has no preprocessor_config.json, which says how pictures are prepared"
+    with deploykit.open(tmp_path / "dist") as session:
+        for method in (session.classify, session.embed, partial(session.classify, rate=16000), session.transcribe):
+            with pytest.raises(UsageError, match=why):
+                method(pixels(0))
+
+
+def test_models_that_answer_nothing_take_tensors(tmp_path: Path) -> None:
+    stored = golden("segformer")
+    write_folder(tmp_path, stored.config, stored.shapes)
+    (note,) = deploykit.load(tmp_path).notes
+    assert (
+        note
+        == "the model takes tensors only: sessions have no method for what SegformerModel gives (last_hidden_state)"
+    )
 
 
 @pytest.mark.parametrize(

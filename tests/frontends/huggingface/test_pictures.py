@@ -11,7 +11,7 @@ import pytest
 
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import read_folder
-from deploykit.frontends.huggingface.pictures import read_picture
+from deploykit.frontends.huggingface.pictures import prepared_size, read_picture
 from deploykit.pictures import Edges, Picture
 from tests.frontends.huggingface.picture_cases import PICTURE_CASES, SIZES, pixels
 from tests.frontends.huggingface.seeds import GOLDENS, write_folder
@@ -38,6 +38,31 @@ def test_results(tmp_path: Path, name: str) -> None:
 def test_folders_that_say_nothing(tmp_path: Path) -> None:
     write_folder(tmp_path, {"model_type": "vit"}, {"x": [1]})
     assert read_picture(read_folder(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "size"),
+    [
+        ({}, (224, 224)),
+        ({"size": {"height": 30, "width": 40}}, (30, 40)),
+        ({"image_processor_type": "CLIPImageProcessor", "crop_size": 50}, (50, 50)),
+        ({"image_processor_type": "DetrImageProcessor"}, (800, 800)),
+        ({"image_processor_type": "MobileViTImageProcessor", "size": {"shortest_edge": 70}}, (70, 70)),
+        (
+            {"image_processor_type": "MobileViTImageProcessor", "size": 70, "crop_size": {"height": 6, "width": 8}},
+            (6, 8),
+        ),
+        ({"image_processor_type": "MobileViTImageProcessor", "size": {"longest_edge": 70}}, None),
+        ({"image_processor_type": "MobileViTImageProcessor"}, None),
+    ],
+)
+def test_sizes_that_an_export_is_compared_at(
+    tmp_path: Path, entries: dict[str, Any], size: tuple[int, int] | None
+) -> None:
+    write_folder(tmp_path, {"model_type": "vit"}, {"x": [1]})
+    assert prepared_size(read_folder(tmp_path)) is None
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(entries))
+    assert prepared_size(read_folder(tmp_path)) == size
 
 
 def test_entries_of_older_and_newer_folders(tmp_path: Path) -> None:

@@ -141,8 +141,10 @@ def test_a_folder_without_a_tokenizer_takes_tensors(tmp_path: Path) -> None:
     stored = golden("bert-classes")
     write_folder(tmp_path / "model", stored.config, stored.shapes)
     deploykit.build(tmp_path / "model", output=tmp_path / "dist")
-    with deploykit.open(tmp_path / "dist") as session, pytest.raises(UsageError, match="takes tensors"):
-        session.classify("a")
+    with deploykit.open(tmp_path / "dist") as session:
+        for method in (session.classify, session.embed, session.segment):
+            with pytest.raises(UsageError, match=r"'model' takes tensors only: the folder has no tokenizer.json"):
+                method("a")
 
 
 def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
 import deploykit
@@ -103,10 +105,36 @@ def test_dims_stay_within_what_was_compared(tmp_path: Path) -> None:
         stored.imported({"length": 3})
 
 
+def test_batches_of_one_text_need_no_padding(tmp_path: Path) -> None:
+    stored = unpacked("convbert-tokens", tmp_path / "model")
+    tokenizer().save(str(tmp_path / "model" / "tokenizer.json"))
+    found = of_texts(stored.imported({"batch": 1}), {"batch": 1}, None)
+    with session(found, tmp_path / "dist") as opened:
+        texts = ["a cat", "the cat sat on the mat."]
+        assert [len(spans) for spans in opened.tokens(texts)] == [2, 7]
+    with pytest.raises(UsageError, match="'tokens' is for batches of mixed lengths, but 'batch' has one size"):
+        of_texts(stored.imported({"batch": 1}), {"batch": 1}, 16)
+
+
+def test_texts_of_one_length_are_tensors(tmp_path: Path) -> None:
+    stored = unpacked("ernie-classes", tmp_path / "model")
+    tokenizer().save(str(tmp_path / "model" / "tokenizer.json"))
+    dims = {"batch": 1, "seq": 8}
+    model = of_texts(stored.imported(dims), dims, None).model
+    assert (model.task, model.dims) == (None, ())
+    assert "takes tensors only: 'seq' is 8, and texts have any number and length" in model.notes[-1]
+
+
 def test_weights_without_use_are_named(tmp_path: Path) -> None:
     stored = unpacked("ernie-states", tmp_path / "model")
     change(tmp_path / "model", "facts.json", unread=["head.weight"])
     assert "no use for weights of the folder, such as head.weight" in stored.imported().model.notes[-1]
+
+
+def test_code_of_a_folder_is_named(tmp_path: Path) -> None:
+    stored = unpacked("ernie-states", tmp_path / "model")
+    change(tmp_path / "model", "config.json", auto_map={"AutoModel": "own.Model"})
+    assert "code of its own (auto_map in config.json), which is not run" in stored.imported().model.notes[-1]
 
 
 def test_the_reason_why_there_is_no_export(tmp_path: Path) -> None:
@@ -148,6 +176,65 @@ def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
     change(tmp_path / "model", "config.json", num_hidden_layers=2)
     with pytest.raises(UnsupportedModelError, match=r"has no weights 'encoder.layer.1.*', which ErnieModel needs"):
         import_model(tmp_path / "model")
+
+
+@with_torch
+@pytest.mark.parametrize(
+    ("entries", "dtype", "message"),
+    [
+        ({"intermediate_size": 15}, "f4", r"'encoder.*' of .*model have the shape \(16.*, but config.json says \(15"),
+        ({"hidden_size": "twelve"}, "f4", r"does not know it: .*hidden_size"),
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "f4", "its weights are quantised"),
+        ({}, "i1", r"the weights '.*' of .*model are int8: save the folder with weights that are floats"),
+    ],
+)
+def test_weights_and_configurations_that_do_not_fit(
+    tmp_path: Path, entries: dict[str, Any], dtype: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked("ernie-states", tmp_path / "model")
+    change(tmp_path / "model", "config.json", **entries)
+    weights = tmp_path / "model" / "model.safetensors"
+    save_file({name: array.astype(dtype) for name, array in load_file(weights).items()}, weights)
+    (tmp_path / "left").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "left"))
+    with pytest.raises(UnsupportedModelError, match=message):
+        import_model(tmp_path / "model")
+    assert list((tmp_path / "left").iterdir()) == []
+
+
+@with_torch
+def test_an_exporter_leaves_the_model_in_evaluation_mode(tmp_path: Path) -> None:
+    import torch
+
+    from deploykit.frontends.torch.exporting import by_tracing
+    from deploykit.frontends.torch.flat import Flat
+    from deploykit.frontends.torch.inputs import Input
+
+    model = torch.nn.Linear(2, 2).eval()
+    flat = Flat(model, ["input"])
+    flat(torch.ones(3, 2))
+    by_tracing(flat, [Input("input", ("batch", 2))], (torch.ones(3, 2),), tmp_path / "model.onnx")
+    assert not model.training
+
+
+@with_torch
+def test_a_dim_of_one_size_is_exported_so(tmp_path: Path) -> None:
+    unpacked("ernie-states", tmp_path / "model")
+    model = import_model(tmp_path / "model", {"batch": 1, "seq": 8}).model
+    assert [port.shape for port in model.inputs] == [(1, 8)] * 3
+    with pytest.raises(UnsupportedModelError, match=r"'seq' is in 1\.\.24 in this model"):
+        import_model(tmp_path / "model", {"seq": 25})
+    with pytest.raises(UsageError, match="no dim 'height'; it has batch, seq"):
+        import_model(tmp_path / "model", {"height": 25})
+
+
+@pytest.mark.parametrize(("size", "message"), [(-100, "is cut off"), (40, "is damaged"), (0, "is cut off")])
+def test_files_that_are_cut_off(tmp_path: Path, size: int, message: str) -> None:
+    unpacked("ernie-states", tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    with pytest.raises(UsageError, match=rf"model.safetensors {message}"):
+        import_model(tmp_path / "model", route="torch")
 
 
 @with_torch
