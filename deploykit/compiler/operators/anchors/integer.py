@@ -66,7 +66,7 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Panel
     def element(*index: Any) -> Any:
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
-        right = panels(*batch_index(lead_shape, lead, batch), *_place(packing, depth, column))
+        right = panels(*batch_index(lead_shape, lead, batch), *place(packing, depth, column))
         return te.sum(_left(left, packing) * right.astype("int32"), axis=depth)
 
     attrs = {ANCHOR: "integer_matmul", DOT: packing.dot}
@@ -84,7 +84,7 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
         for tap, width in zip(reduce, taps.kernel, strict=True):
             term = term * width + tap
         left = data(n, *taps.places(at, reduce), channel)
-        right = panels(*_place(packing, term * data.shape[-1] + channel, column))
+        right = panels(*place(packing, term * data.shape[-1] + channel, column))
         return te.sum(_left(left, packing) * right.astype("int32"), axis=[*reduce, channel])
 
     attrs = {
@@ -180,6 +180,15 @@ def packed_array(b: np.ndarray, packing: PanelPacking) -> np.ndarray:
     )
 
 
+def place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
+    """The index in the panels of the right element for a term and a column."""
+    width, group = packing.width, packing.group
+    panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
+    if group == 1:
+        return panel, term, lane, tirx.IntImm("int64", 0)
+    return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
+
+
 def column_sums(b: te.Tensor) -> te.Tensor:
     """The sums of columns, `[..., K, N] -> [..., 1, N]`: the product with a row of ones."""
     *lead, depth, columns = b.shape
@@ -202,15 +211,6 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
         return product(*index) - sums(*lead, *([tirx.IntImm("int64", 0)] if rank > 1 else []), index[-1]) * offset
 
     return te.compute(product.shape, element, name="without_offset")
-
-
-def _place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
-    """The index in the panels of the right element for a term and a column."""
-    width, group = packing.width, packing.group
-    panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
-    if group == 1:
-        return panel, term, lane, tirx.IntImm("int64", 0)
-    return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
 
 
 def _left(value: Any, packing: PanelPacking) -> Any:

@@ -59,12 +59,16 @@ def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> 
     def element(*index: Any) -> Any:
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
-        place = (tirx.floordiv(column, width), depth, tirx.floormod(column, width))
-        right = panels(*batch_index(lead_shape, lead, batch), *place)
+        right = panels(*batch_index(lead_shape, lead, batch), *place(width, depth, column))
         return te.sum(widened(left, wide) * widened(right, wide), axis=depth)
 
     attrs = {**ANCHOR, "deploykit.panel": int(width)}
     return rounded(te.compute((*batch, rows, columns), element, name="matmul", attrs=attrs), dtype)
+
+
+def place(width: Any, k: Any, column: Any) -> tuple[Any, Any, Any]:
+    """The index in panels of the element `[k, column]` of a matrix."""
+    return tirx.floordiv(column, width), k, tirx.floormod(column, width)
 
 
 def pack(b: te.Tensor, width: int) -> te.Tensor:
