@@ -38,7 +38,7 @@ from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
 from deploykit.compiler.tir.values import const, static
-from deploykit.mapped import forget
+from deploykit.mapped import forget, pieces
 
 Kind: TypeAlias = Literal["int8", "fp16"]
 
@@ -181,9 +181,13 @@ class _Halves(_Function):
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
         del axis
-        with np.errstate(over="ignore"):
-            halves = weight.astype(np.float16)
-        return (halves,) if np.isfinite(halves).all() else None
+        halves = np.empty(weight.shape, np.float16)
+        for place, piece in pieces(weight):
+            with np.errstate(over="ignore"):
+                halves[place] = piece
+            if not np.isfinite(halves[place]).all():
+                return None
+        return (halves,)
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         del shape
@@ -197,10 +201,20 @@ class _Integers(_Function):
     """Weights in int8, with a step for each column of a weight or row of a table."""
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
-        step = np.abs(weight).max(axis=axis, keepdims=True) / np.float32(GREATEST)
-        if not np.isfinite(step).all():
-            return None
-        return np.rint(weight / np.where(step > 0, step, np.float32(1))).astype(np.int8), step
+        lead, shape = weight.shape[:-2], list(weight.shape)
+        shape[axis] = 1
+        whole, step = np.empty(weight.shape, np.int8), np.zeros(shape, np.float32)
+        for at in np.ndindex(lead):
+            matrix, steps = weight[at], step[at]
+            for rows, piece in pieces(matrix):
+                own = steps if axis == -2 else steps[rows]
+                np.maximum(own, np.abs(piece).max(axis=axis, keepdims=True) / np.float32(GREATEST), out=own)
+            if not np.isfinite(steps).all():
+                return None
+            divisors = np.where(steps > 0, steps, np.float32(1))
+            for rows, piece in pieces(matrix):
+                whole[at][rows] = np.rint(piece / (divisors if axis == -2 else divisors[rows]))
+        return whole, step
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         whole, column = weight

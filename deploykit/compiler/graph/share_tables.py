@@ -26,12 +26,10 @@ from deploykit.compiler.operators.building.kernel_calls import call_te, is_tenso
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage
 from deploykit.compiler.schedules.kernel.stages import read as read_stages
 from deploykit.compiler.tir.rewriting import Expr, collect, replace_loads, substitute
+from deploykit.mapped import pieces
 
 LEAST = 1 << 14
 """The fewest elements of a table."""
-
-ROWS = 1 << 10
-"""The rows of a table that are compared at once."""
 
 
 @dataclass(frozen=True)
@@ -158,4 +156,4 @@ def _is_transpose(table: relax.Constant, weight: relax.Constant) -> bool:
         if numbers.dtype != others.dtype or numbers.shape != others.shape[::-1]:
             return False
         a, b = (array.view(f"u{array.itemsize}") for array in (numbers, others))
-        return all(np.array_equal(a[i : i + ROWS], b[:, i : i + ROWS].T) for i in range(0, len(a), ROWS))
+        return all(np.array_equal(piece, b[:, rows].T) for rows, piece in pieces(a))

@@ -30,6 +30,7 @@ from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.mapped import set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -239,7 +240,9 @@ class Weights:
         self.used.add(name)
         if name not in self._values:
             array = self.arrays[name]
-            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in OTHER_FLOATS else array)
+            self._values[name] = ctx.constant(
+                set_aside(array, np.dtype(np.float32)) if array.dtype in OTHER_FLOATS else array
+            )
         return self._values[name]
 
 

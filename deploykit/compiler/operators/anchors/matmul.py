@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import sym, te, tirx
 
+from deploykit.mapped import set_aside
+
 ANCHOR = {"deploykit.anchor": "matmul"}
 """The annotation of a product's block. If the right operand is in panels, `deploykit.panel` gives their width."""
 
@@ -92,7 +94,7 @@ def pack_array(b: np.ndarray, width: int) -> np.ndarray:
     if columns != panels * width:
         padded = np.zeros((*lead, depth, panels * width), b.dtype)
         padded[..., :columns] = b
-    return np.ascontiguousarray(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
+    return set_aside(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
 
 
 def rounded(value: te.Tensor, dtype: str) -> te.Tensor:
