@@ -16,8 +16,9 @@ from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.folder_tasks import architecture_of, class_names, scores_of, with_task
+from deploykit.frontends.huggingface.architectures import BATCH
 from deploykit.frontends.huggingface.folder import inside
-from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
+from deploykit.frontends.huggingface.importer import SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
 from deploykit.text import FILE, facts_of, pack

@@ -20,6 +20,7 @@ from tvm import sym, te, tirx
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
+from deploykit.mapped import set_aside
 
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right operand is packed for."""
@@ -172,12 +173,13 @@ def packed_array(b: np.ndarray, packing: PanelPacking) -> np.ndarray:
     """`packed` of a constant."""
     *lead, depth, columns = b.shape
     panels, groups = -(-columns // packing.width), -(-depth // packing.group)
-    filled = np.zeros((*lead, groups * packing.group, panels * packing.width), b.dtype)
-    filled[..., :depth, :columns] = b
+    filled = b
+    if (depth, columns) != (groups * packing.group, panels * packing.width):
+        filled = np.zeros((*lead, groups * packing.group, panels * packing.width), b.dtype)
+        filled[..., :depth, :columns] = b
     split = filled.reshape(prod(lead), groups, packing.group, panels, packing.width)
-    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2)).reshape(
-        *lead, panels, groups, packing.width, packing.group
-    )
+    places = set_aside(split.transpose(0, 3, 1, 4, 2))
+    return places.reshape(*lead, panels, groups, packing.width, packing.group)
 
 
 def place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
