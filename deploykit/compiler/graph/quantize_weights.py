@@ -30,6 +30,7 @@ from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.share_tables import is_transpose
 from deploykit.compiler.operators.building import integer_calls
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.kernel_calls import call_te
@@ -50,7 +51,8 @@ GREATEST = 127.0
 
 @dataclass
 class Quantized:
-    """How many products and tables were quantised, and the bytes of their weights before and after."""
+    """How many products and tables were quantised, and the bytes of their weights before and after. A table whose
+    transpose is the weight of a product counts once: it is stored once (`share_tables`)."""
 
     products: int = 0
     tables: int = 0
@@ -58,6 +60,16 @@ class Quantized:
     after: int = 0
     weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
+    counted: list[np.ndarray] = field(default_factory=list, repr=False)
+    """The weights whose bytes were counted."""
+
+    def count(self, weight: np.ndarray, stored: Sequence[np.ndarray]) -> None:
+        """Count the bytes of a weight, and of what stands for it."""
+        if any(is_transpose(weight, other) for other in self.counted):
+            return
+        self.counted.append(weight)
+        self.before += weight.nbytes
+        self.after += sum(part.nbytes for part in stored)
 
 
 def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) -> tuple[ir.IRModule, Quantized]:
@@ -171,8 +183,7 @@ class _Function(ABC):
             forget(array)
             self.found.weights[key] = None if found is None else tuple(map(constant, found))
             if found is not None:
-                self.found.before += array.nbytes
-                self.found.after += sum(part.nbytes for part in found)
+                self.found.count(array, found)
         return self.found.weights[key]
 
 

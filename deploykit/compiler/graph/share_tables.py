@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
-from deploykit.compiler.constants import array_of, read
+from deploykit.compiler.constants import array_of
 from deploykit.compiler.decisions import Decision, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, each_binding, operator_of, rewritten
 from deploykit.compiler.operators.building.expressions import compute
@@ -26,7 +26,7 @@ from deploykit.compiler.operators.building.kernel_calls import call_te, is_tenso
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage
 from deploykit.compiler.schedules.kernel.stages import read as read_stages
 from deploykit.compiler.tir.rewriting import Expr, collect, replace_loads, substitute
-from deploykit.mapped import pieces
+from deploykit.mapped import forget, pieces
 
 LEAST = 1 << 14
 """The fewest elements of a table."""
@@ -147,13 +147,15 @@ def _address(value: relax.Constant) -> int:
 
 
 def _same(table: relax.Constant, packed: Sequence[Packed]) -> Packed | None:
-    """The first of `packed` whose weight is the transpose of `table`, bit by bit."""
-    return next((each for each in packed if _is_transpose(table, each.weight)), None)
+    """The first of `packed` whose weight is the transpose of `table`."""
+    return next((each for each in packed if is_transpose(array_of(table), array_of(each.weight))), None)
 
 
-def _is_transpose(table: relax.Constant, weight: relax.Constant) -> bool:
-    with read(table) as numbers, read(weight) as others:
-        if numbers.dtype != others.dtype or numbers.shape != others.shape[::-1]:
-            return False
-        a, b = (array.view(f"u{array.itemsize}") for array in (numbers, others))
-        return all(np.array_equal(piece, b[:, rows].T) for rows, piece in pieces(a))
+def is_transpose(table: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether `weight` is the transpose of the matrix `table`, bit by bit."""
+    if table.ndim != 2 or table.dtype != weight.dtype or table.shape != weight.shape[::-1]:
+        return False
+    a, b = (array.view(f"u{array.itemsize}") for array in (table, weight))
+    same = all(np.array_equal(piece, b[:, rows].T) for rows, piece in pieces(a))
+    forget(weight)
+    return same

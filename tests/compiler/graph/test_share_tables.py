@@ -50,6 +50,12 @@ def test_same_bits(runtime: Runtime, kind: Kind | None) -> None:
     assert table <= stored[1] - stored[0] < 1.1 * table
 
 
+@pytest.mark.parametrize("kind", ["fp16", "int8"])
+def test_a_note_counts_the_table_once(kind: Kind) -> None:
+    once, twice = (quantize_weights(deploykit.load(model(tied=tied)).module, kind)[1].before for tied in (True, False))
+    assert (once, twice) == (4 * ROWS * COLUMNS, 8 * ROWS * COLUMNS)
+
+
 def test_a_table_with_another_reader_stays() -> None:
     text = MODEL.replace("[b, s] ids", "[b, s] ids, float[64] x").replace(
         " y) {", " y, float[331, 64] z) { z = Add(table, x) "
