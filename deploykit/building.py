@@ -8,6 +8,7 @@ returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.decisions import Explanation
     from deploykit.compiler.model import DimBounds, ImportedModel
     from deploykit.frontends.huggingface.importer import Route
+    from deploykit.quantization import Quantization
     from deploykit.targets.base import Target
 
 Ragged: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
@@ -215,7 +217,9 @@ def build(
         format=format,
         settings=settings or {},
     )
-    texts = None if quantize is None else samples
+    quantization = None if quantize is None else _quantization(quantize, samples, here=_runs_here(chosen, cpu))
+    if quantization is not None and quantization.runs_here:
+        options = replace(options, check=quantization.check)
     learned = samples if quantize is None else None
     return build_artifact(
         partial(_imported, model, given, seed_input, ragged, masks, weights, learned, policy, fuse, route),
@@ -223,7 +227,7 @@ def build(
         Path(output),
         options,
         observer,
-        change=None if quantize is None else partial(_quantized, kind=quantize, samples=texts),
+        change=None if quantization is None else quantization.quantized,
         source=_file_of(model),
         capacities=capacities,
         fuse=fuse,
@@ -232,13 +236,20 @@ def build(
     )
 
 
-def _quantized(model: ImportedModel, kind: str, samples: str | Path | None) -> ImportedModel:
-    from deploykit.quantization import quantized
+def _quantization(kind: str, samples: str | Path | None, *, here: bool) -> Quantization:
+    from deploykit.quantization import Quantization
 
     texts = [] if samples is None else read_samples(Path(samples))
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{samples} is no list of texts")
-    return quantized(model, kind, texts)
+    return Quantization(kind, texts, here)
+
+
+def _runs_here(target: Target, cpu: str) -> bool:
+    """Whether artifacts of the target for this CPU are made for this machine."""
+    from deploykit.targets.base import find_target
+
+    return type(target) is type(find_target("host")) and cpu == "native"
 
 
 def _file_of(model: object) -> Path | None:

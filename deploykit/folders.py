@@ -25,7 +25,8 @@ from deploykit.folder_tasks import (
     with_task,
     without_task,
 )
-from deploykit.frontends.huggingface.importer import BATCH, SEQ, Imported, Route, import_folder
+from deploykit.frontends.huggingface.architectures import BATCH
+from deploykit.frontends.huggingface.importer import SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
 from deploykit.frontends.huggingface.special import TOKENIZER, special_token

@@ -1,7 +1,9 @@
-"""`quantized`: a model with weights of int8 or fp16 instead of float32, and how much its answers change.
+"""A model with weights of int8 or fp16 instead of float32, and how much its answers change.
 
-The change is measured when the model is quantised: both models are built for this machine and run on the same samples.
-For a model of texts, it is told in terms of its task: the directions of embeddings, or the classes that stay the same.
+The change is measured when the model is built: the model before is built for this machine, too, and both run on the
+same samples. An artifact that does not run here, such as one for the web, is measured by a build for this machine. For
+a model of texts, the change is told in terms of its task: the directions of embeddings, or the classes that stay the
+same.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -63,55 +65,77 @@ QUESTIONS = (
 )
 
 
-def quantized(model: ImportedModel, kind: str = "int8", texts: Sequence[str] = (), least: int = LEAST) -> ImportedModel:
-    """`model` with weights of products and tables as int8 or fp16 if they have at least `least` elements
-    (`graph.quantize_weights`), with notes on what became smaller and on the change of its results. A model of texts is
-    tried on `texts`, or on `TEXTS`; others on random inputs.
+@dataclass
+class Quantization:
+    """The steps of a build with weights of a `kind` if they have at least `least` elements (`graph.quantize_weights`).
+    A model of texts is tried on `texts`, or on `TEXTS`; others on random inputs. `runs_here` says whether the artifact
+    does; then it is the one that is measured.
 
-    Raises `UsageError` for another kind, for a dynamic model, or if no weight can be quantised."""
-    if kind not in KINDS:
-        raise UsageError(f"weights cannot be '{kind}'; there are {' and '.join(KINDS)}")
-    if isinstance(model, CellsModel):
-        raise UsageError("a dynamic model cannot be quantised")
-    if texts and not _takes_texts(model):
-        raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
-    module, found = quantize_weights(join_siblings(model.module), kind, least)
-    if not found.after:
-        raise UsageError(
-            f"there is nothing to quantise: no product and no table has a float32 weight of {least:,} elements"
-        )
-    sizes = f"{found.after / 1e6:,.1f} instead of {found.before / 1e6:,.1f} MB"
-    note = f"the weights of {_count(found.products, 'product')} and {_count(found.tables, 'table')} are {kind}: {sizes}"
-    result = replace(model, module=module)
-    return replace(result, notes=(*model.notes, note, _change(model, result, texts or TEXTS)))
+    Raises `UsageError` for another kind."""
 
+    kind: str = "int8"
+    texts: Sequence[str] = ()
+    runs_here: bool = False
+    least: int = LEAST
+    before: ImportedModel | None = field(default=None, init=False)
 
-def _change(before: ImportedModel, after: ImportedModel, texts: Sequence[str]) -> str:
-    """How the results of a model change, as a note."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deploykit-")))
-        try:
-            for model, name in ((before, "before"), (after, "after")):
-                _build(model, folder / name)
-        except ToolchainError as error:
-            return f"the change of results is not known: {error}"
-        old, new = (stack.enter_context(open_session(folder / name)) for name in ("before", "after"))
-        if before.task is None or not _takes_texts(before):
-            return _difference(old, new)
-        return MEASURES[before.task.kind](old, new, texts)
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UsageError(f"weights cannot be '{self.kind}'; there are {' and '.join(KINDS)}")
+
+    def quantized(self, model: ImportedModel) -> ImportedModel:
+        """`model` with smaller weights, with a note on them, and on the change of its results unless `check` measures
+        it. Raises `UsageError` for a dynamic model, or if no weight can be quantised."""
+        if isinstance(model, CellsModel):
+            raise UsageError("a dynamic model cannot be quantised")
+        if self.texts and not _takes_texts(model):
+            raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
+        module, found = quantize_weights(join_siblings(model.module), cast("Kind", self.kind), self.least)
+        if not found.after:
+            raise UsageError(
+                f"there is nothing to quantise: no product and no table has a float32 weight of {self.least:,} elements"
+            )
+        sizes = f"{found.after / 1e6:,.1f} instead of {found.before / 1e6:,.1f} MB"
+        changed = f"{_count(found.products, 'product')} and {_count(found.tables, 'table')}"
+        notes = (*model.notes, f"the weights of {changed} are {self.kind}: {sizes}")
+        result = replace(model, module=module, notes=notes)
+        self.before = model
+        return result if self.runs_here else replace(result, notes=(*notes, self.change(result)))
+
+    def check(self, folder: Path) -> tuple[str, ...]:
+        """A note on the change of results of the artifact in `folder`, which was built after `quantized`."""
+        return (self.change(folder),)
+
+    def change(self, after: ImportedModel | Path) -> str:
+        """How results change, as a note. `after` is the quantised model, or its artifact."""
+        before = self.before
+        assert before is not None
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deploykit-")))
+            try:
+                places = [_built(before, folder / "before"), _built(after, folder / "after")]
+            except ToolchainError as error:
+                return f"the change of results is not known: {error}"
+            old, new = (stack.enter_context(open_session(place)) for place in places)
+            if before.task is None or not _takes_texts(before):
+                return _difference(old, new)
+            return MEASURES[before.task.kind](old, new, self.texts or TEXTS)
 
 
 def _takes_texts(model: ImportedModel) -> bool:
     return model.task is not None and model.task.takes == "texts"
 
 
-def _build(model: ImportedModel, output: Path) -> None:
-    """Build a model for this machine."""
+def _built(model: ImportedModel | Path, output: Path) -> Path:
+    """The artifact of a model for this machine, built at `output`; an artifact is there already."""
+    if isinstance(model, Path):
+        return model
     options = PackageOptions(cpu="native")
     target = find_target("host")
     build_artifact(
         lambda: model, target, output, options, Observer(), source=None, capacities={}, fuse=True, index_checks=True
     )
+    return output
 
 
 def _embeddings(old: Session, new: Session, texts: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 import deploykit
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UsageError
-from deploykit.quantization import QUESTIONS, TEXTS, quantized
+from deploykit.quantization import QUESTIONS, TEXTS, Quantization
 from tests.bench.commands import ran
 from tests.frontends.huggingface.test_picture_answers import folder_of as folder_of_pictures
 from tests.frontends.huggingface.test_sentences import folder_of as folder_of_sentences
@@ -36,7 +35,7 @@ def product(path: Path) -> Path:
 def both(folder: Path, tmp_path: Path) -> tuple[ImportedModel, deploykit.Session, deploykit.Session]:
     """The quantised model of a folder, and sessions of the model before and after."""
     model = deploykit.load(folder)
-    result = quantized(model, least=LEAST)
+    result = Quantization(least=LEAST).quantized(model)
     for name, each in (("before", model), ("after", result)):
         deploykit.build(each, output=tmp_path / name)
     return result, deploykit.open(tmp_path / "before"), deploykit.open(tmp_path / "after")
@@ -57,7 +56,7 @@ def test_embeddings(tmp_path: Path) -> None:
 
 
 def test_models_of_pictures_are_tried_on_random_inputs(tmp_path: Path) -> None:
-    model = quantized(deploykit.load(folder_of_pictures(tmp_path, "classify")), least=LEAST)
+    model = Quantization(least=LEAST).quantized(deploykit.load(folder_of_pictures(tmp_path, "classify")))
     assert model.task is not None
     assert model.notes[-1].startswith("results for random inputs differ from those of float32: logits by ")
 
@@ -106,7 +105,7 @@ def test_tensors(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_texts_to_try(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "model", "bert-classes")
-    model = quantized(deploykit.load(folder), texts=["a", "the cat"], least=LEAST)
+    model = Quantization(texts=["a", "the cat"], least=LEAST).quantized(deploykit.load(folder))
     assert model.notes[-1].startswith("classes of 2 texts: ")
 
 
@@ -131,10 +130,10 @@ def test_refused(tmp_path: Path, options: dict[str, object], message: str) -> No
 
 def test_nothing_to_quantise(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to quantise: no product and no table has a float32 weight of 16,384"):
-        quantized(replace(deploykit.load(folder_of(tmp_path / "model", "bert-classes"))))
+        Quantization().quantized(deploykit.load(folder_of(tmp_path / "model", "bert-classes")))
 
 
 def test_a_dynamic_model() -> None:
     path = Path(__file__).parent / "dynamic" / "models.py"
     with pytest.raises(UsageError, match="a dynamic model cannot be quantised"):
-        quantized(deploykit.load(f"{path}:TreeLSTM"))
+        Quantization().quantized(deploykit.load(f"{path}:TreeLSTM"))

@@ -9,15 +9,17 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from deploykit.mapped import forget
+from deploykit.mapped import LEAST, forget, is_mapped, set_aside
 
 SHARED = 64 << 10
 """The least bytes of a constant that shares the memory of the array that it is made from."""
 
 
 def constant(array: np.ndarray) -> relax.Constant:
-    """A constant with the array's dtype. A large array must not be changed afterwards, because the constant shares
-    it."""
+    """A constant with the array's dtype. A large array must not be changed afterwards, because the constant shares it,
+    and if it is not in a file, it is set aside in one."""
+    if array.nbytes >= LEAST and not (array.flags.c_contiguous and is_mapped(array)):
+        array = set_aside(array)
     if array.nbytes < SHARED or not array.flags.c_contiguous or not array.flags.writeable:
         return relax.const(array, str(array.dtype))
     return relax.const(tvm_ffi.from_dlpack(array, require_alignment=0))

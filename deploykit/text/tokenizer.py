@@ -1,8 +1,17 @@
-"""The runtime's tokenizer through ctypes: its sources are compiled for this machine, once per process."""
+"""The runtime's tokenizer through ctypes.
+
+Its sources are compiled for this machine once. The library is kept among the files that deploykit keeps between
+processes, under a name that depends on the sources and on how they are compiled; later processes need no compiler.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import hashlib
+import os
+import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploykit import runtime
+from deploykit.engines.native.gpu import cache_folder
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.toolchain import find_c_compiler
@@ -91,9 +101,30 @@ class Encoding:
     """1: the token was added."""
 
 
-@cache
-def _library() -> ctypes.CDLL:
-    """Raises `ToolchainError` if there is no C compiler."""
+def _place() -> Path | None:
+    """Where the library is kept; None if there is no such place."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    digest = hashlib.sha256()
+    for source in (*runtime.TEXT, *sorted(runtime.INCLUDE.glob("*.h"))):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    settings = (os.environ.get("CC"), os.environ.get("CFLAGS"), platform.machine(), platform.libc_ver())
+    digest.update(repr(settings).encode())
+    return folder / f"text-{digest.hexdigest()[:32]}.so"
+
+
+def _kept() -> ctypes.CDLL | None:
+    """The library that an earlier process compiled; None if there is none that can be loaded."""
+    place = _place()
+    try:
+        return None if place is None or not place.exists() else load(place)
+    except ArtifactError:
+        return None
+
+
+def _compiled() -> ctypes.CDLL:
+    """The library, compiled and kept for later processes."""
     compiler = find_c_compiler()
     with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
         objects = []
@@ -103,7 +134,24 @@ def _library() -> ctypes.CDLL:
                 compiler.compile(source, objects[-1], "-O2", "-fPIC", f"-I{runtime.INCLUDE}")
         library = Path(folder) / "text.so"
         compiler.link_shared(objects, library)
-        loaded = load(library)
+        _keep(library)
+        return load(library)
+
+
+def _keep(library: Path) -> None:
+    """Copy the library to its place, whole or not at all. Without room for it, later processes compile it again."""
+    place = _place()
+    if place is None:
+        return
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="text-", dir=place.parent) as folder:
+        shutil.copy(library, folder)
+        (Path(folder) / library.name).replace(place)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """Raises `ToolchainError` if there is no C compiler."""
+    loaded = _kept() or _compiled()
     loaded.dk_text_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     loaded.dk_text_workspace.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     loaded.dk_text_workspace.restype = ctypes.c_size_t

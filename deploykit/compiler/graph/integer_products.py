@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from tvm import ir, relax
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.graph.share_tables import Packed
 from deploykit.compiler.operators.anchors.integer import (
     Padding,
     PanelPacking,
@@ -25,6 +27,7 @@ from deploykit.compiler.operators.anchors.integer import (
     packed,
     packed_array,
     padded,
+    place,
     without_offset,
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
@@ -32,18 +35,22 @@ from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer.dot import Dot, dot_for
 from deploykit.compiler.tir.values import static
 
+Rule: TypeAlias = "Callable[[relax.BlockBuilder, relax.Call, Device, list[Packed]], relax.Expr]"
 
-def rule(call: relax.Call) -> Callable[[relax.BlockBuilder, relax.Call, Device], relax.Expr] | None:
-    """The function that replaces `call` by a kernel, if it is one of these products."""
+
+def rule(call: relax.Call) -> Rule | None:
+    """The function that replaces `call` by a kernel, if it is one of these products. It appends the constant matrix of
+    a product, as it is packed, to the list."""
     if getattr(call.op, "name", "") != "relax.call_pure_packed" or not isinstance(call.args[0], relax.ExternFunc):
         return None
     return {MATMUL: _matmul, CONV: _conv}.get(str(call.args[0].global_symbol))
 
 
-def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
+def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_weights: list[Packed]) -> relax.Expr:
     _, a, b = call.args
     depth = static(a.ty.shape[-1])
-    return _product(builder, a, b, device, depth, lambda packing: partial(integer_matmul, packing=packing))
+    build = partial(partial, integer_matmul)
+    return _product(builder, a, b, device, depth, lambda packing: build(packing=packing), packed_weights)
 
 
 def _product(
@@ -53,6 +60,7 @@ def _product(
     device: Device,
     neighbours: int | None,
     build: Callable[[PanelPacking], Callable[..., object]],
+    packed_weights: list[Packed],
 ) -> relax.Expr:
     """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. Each `neighbours` of a row's
     left factors are next to each other in memory. If the instruction needs an offset on the left operand, a further
@@ -62,6 +70,7 @@ def _product(
     packing = _packing(device, dot, str(left.ty.dtype), static(right.ty.shape[-1]))
     if known is not None:
         panels = constant(packed_array(known, packing))
+        packed_weights.append(Packed(right, panels, partial(place, packing)))
     else:
         panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
     total = call_te(builder, build(packing), left, panels, right.ty.shape[-1], name="integer_product")
@@ -86,7 +95,7 @@ def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelP
     return PanelPacking(dot.name, lanes * vectors, dot.group, dot.offset(left))
 
 
-def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> relax.Expr:
+def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_weights: list[Packed]) -> relax.Expr:
     _, data, weight, zero, numbers = call.args
     geometry = _geometry([int(n) for n in numbers.values], len(data.ty.shape) - 2)
     padding = Padding(geometry.before, geometry.after)
@@ -107,7 +116,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device) -> rela
         build = partial(partial, integer_matmul)
     else:
         build = partial(partial, integer_conv, taps=taps)
-    return _product(builder, data, matrix, device, channels, lambda packing: build(packing=packing))
+    return _product(builder, data, matrix, device, channels, lambda packing: build(packing=packing), packed_weights)
 
 
 def _geometry(numbers: Sequence[int], rank: int) -> Geometry:

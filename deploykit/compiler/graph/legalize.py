@@ -2,7 +2,7 @@
 
 `relax.matmul`, `relax.nn.conv{1,2,3}d` and `relax.nn.conv{1,2,3}d_transpose` (channels first) become `call_tir` of the
 anchors in `operators.anchors`. Other kernels stay as they are, except that some indices are written differently
-(`drop_unit_axes`).
+(`drop_unit_axes`), and that look-ups may read a table from the packed weight of a product (`share_tables`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deploykit.compiler.dims.bounds import Box
 from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
+from deploykit.compiler.graph.share_tables import Packed, share_tables
 from deploykit.compiler.graph.winograd import Winograd
 from deploykit.compiler.operators.anchors.channels_last import (
     conv_last,
@@ -37,7 +38,7 @@ from deploykit.compiler.operators.anchors.conv import (
     output_size,
     transposed_size,
 )
-from deploykit.compiler.operators.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul
+from deploykit.compiler.operators.anchors.matmul import accumulator, matmul, pack, pack_array, packed_matmul, place
 from deploykit.compiler.operators.anchors.transposed_conv import (
     interleaved,
     phase_shape,
@@ -59,11 +60,13 @@ FEW_ROWS = 4
 
 @dataclass(frozen=True)
 class _Setting:
-    """What rules know besides an operator. `box` has the bounds of dims."""
+    """What rules know besides an operator. `box` has the bounds of dims; constant weights of matrix products are
+    appended to `packed`."""
 
     device: Device
     box: Box
     say: Say
+    packed: list[Packed]
 
 
 def legalize(mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | None = None) -> ir.IRModule:
@@ -76,7 +79,8 @@ def legalize(mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | 
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
     entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
-    return name_unit_axes(relax.transform.DeadCodeElimination(entries)(legalizer.builder_.get()))
+    clean = relax.transform.DeadCodeElimination(entries)
+    return name_unit_axes(clean(share_tables(clean(legalizer.builder_.get()), legalizer.packed, note)))
 
 
 @relax.expr_functor.mutator
@@ -85,6 +89,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         super().__init__(mod)
         self.device, self.note, self.box = device, note, box
         self.name = ""
+        self.packed: list[Packed] = []
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self.name = binding.var.name
@@ -94,10 +99,10 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         call = super().visit_call_(call)
         exact = integer_products.rule(call)
         if exact is not None:
-            return exact(self.builder_, call, self.device)
+            return exact(self.builder_, call, self.device, self.packed)
         rule = RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
-            return rule(self.builder_, call, _Setting(self.device, self.box, self.say))
+            return rule(self.builder_, call, _Setting(self.device, self.box, self.say, self.packed))
         followed = follow(self.builder_, call)
         if followed is None:
             return call
@@ -123,6 +128,7 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) ->
     if isinstance(b, ir.GenericConst):
         with read(b) as array:
             panels = constant(pack_array(array, width))
+        setting.packed.append(Packed(b, panels, partial(place, width)))
     else:
         panels = builder.emit(call_te(builder, pack, b, width, name="pack"))
     build = partial(packed_matmul, dtype=dtype)

@@ -30,6 +30,7 @@ from tvm import ir, relax, te, tirx
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, operator_of, rewritten
+from deploykit.compiler.graph.share_tables import is_transpose
 from deploykit.compiler.operators.building import integer_calls
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.kernel_calls import call_te
@@ -38,7 +39,7 @@ from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
 from deploykit.compiler.tir.values import const, static
-from deploykit.mapped import forget
+from deploykit.mapped import forget, pieces
 
 Kind: TypeAlias = Literal["int8", "fp16"]
 
@@ -50,7 +51,8 @@ GREATEST = 127.0
 
 @dataclass
 class Quantized:
-    """How many products and tables were quantised, and the bytes of their weights before and after."""
+    """How many products and tables were quantised, and the bytes of their weights before and after. A table whose
+    transpose is the weight of a product counts once: it is stored once (`share_tables`)."""
 
     products: int = 0
     tables: int = 0
@@ -58,6 +60,16 @@ class Quantized:
     after: int = 0
     weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
+    counted: list[np.ndarray] = field(default_factory=list, repr=False)
+    """The weights whose bytes were counted."""
+
+    def count(self, weight: np.ndarray, stored: Sequence[np.ndarray]) -> None:
+        """Count the bytes of a weight, and of what stands for it."""
+        if any(is_transpose(weight, other) for other in self.counted):
+            return
+        self.counted.append(weight)
+        self.before += weight.nbytes
+        self.after += sum(part.nbytes for part in stored)
 
 
 def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) -> tuple[ir.IRModule, Quantized]:
@@ -171,8 +183,7 @@ class _Function(ABC):
             forget(array)
             self.found.weights[key] = None if found is None else tuple(map(constant, found))
             if found is not None:
-                self.found.before += array.nbytes
-                self.found.after += sum(part.nbytes for part in found)
+                self.found.count(array, found)
         return self.found.weights[key]
 
 
@@ -181,9 +192,13 @@ class _Halves(_Function):
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
         del axis
-        with np.errstate(over="ignore"):
-            halves = weight.astype(np.float16)
-        return (halves,) if np.isfinite(halves).all() else None
+        halves = np.empty(weight.shape, np.float16)
+        for place, piece in pieces(weight):
+            with np.errstate(over="ignore"):
+                halves[place] = piece
+            if not np.isfinite(halves[place]).all():
+                return None
+        return (halves,)
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         del shape
@@ -197,10 +212,20 @@ class _Integers(_Function):
     """Weights in int8, with a step for each column of a weight or row of a table."""
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
-        step = np.abs(weight).max(axis=axis, keepdims=True) / np.float32(GREATEST)
-        if not np.isfinite(step).all():
-            return None
-        return np.rint(weight / np.where(step > 0, step, np.float32(1))).astype(np.int8), step
+        lead, shape = weight.shape[:-2], list(weight.shape)
+        shape[axis] = 1
+        whole, step = np.empty(weight.shape, np.int8), np.zeros(shape, np.float32)
+        for at in np.ndindex(lead):
+            matrix, steps = weight[at], step[at]
+            for rows, piece in pieces(matrix):
+                own = steps if axis == -2 else steps[rows]
+                np.maximum(own, np.abs(piece).max(axis=axis, keepdims=True) / np.float32(GREATEST), out=own)
+            if not np.isfinite(steps).all():
+                return None
+            divisors = np.where(steps > 0, steps, np.float32(1))
+            for rows, piece in pieces(matrix):
+                whole[at][rows] = np.rint(piece / (divisors if axis == -2 else divisors[rows]))
+        return whole, step
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         whole, column = weight

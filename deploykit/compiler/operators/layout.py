@@ -26,6 +26,7 @@ from deploykit.compiler.operators.building.imperative import Array, Cell, Code, 
 from deploykit.compiler.operators.building.integers import either, equal, expr, is_plain, maximum, negate, select
 from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products, require_rank
 from deploykit.compiler.operators.building.value import Quantized, Value, constant
+from deploykit.mapped import forget, set_aside
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -45,9 +46,17 @@ def _transposed_source(ctx: Context, source: Quantized, order: Sequence[int]) ->
     return replace(source, x=transpose(ctx, source.x, order), axis=axis)
 
 
+def transposed(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    """A copy of `array` with its axes in this order. The memory of a mapped array is given back."""
+    try:
+        return set_aside(array.transpose(order))
+    finally:
+        forget(array)
+
+
 def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     if x.array is not None:
-        return constant(np.ascontiguousarray(x.array.transpose(order)))
+        return constant(transposed(x.array, order))
     if list(order) == list(range(x.rank)):
         return x
     shape = [x.shape[axis] for axis in order]

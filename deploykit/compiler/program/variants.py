@@ -19,6 +19,7 @@ from deploykit.compiler.dims import as_expr, simplify, substitute
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.program.assembly import laid_out
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
+from deploykit.mapped import pieces
 
 Identity: TypeAlias = "tuple[str, bytes]"
 """Equal for constants with the same dtype and bytes. The shape does not count, because it belongs to the tensors."""
@@ -67,7 +68,11 @@ def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> l
 
 
 def _identity(constant: Constant) -> Identity:
-    return str(constant.data.dtype), hashlib.blake2b(np.ascontiguousarray(constant.data).tobytes()).digest()
+    bits = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
+    digest = hashlib.blake2b()
+    for _, piece in pieces(bits):
+        digest.update(piece.data)
+    return str(constant.data.dtype), digest.digest()
 
 
 def _with_constants(part: Program, placed: Mapping[Identity, Constant]) -> Program:

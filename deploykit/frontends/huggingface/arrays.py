@@ -5,9 +5,11 @@ The model takes the arrays that transformers' processors make, such as `pixel_va
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from deploykit.compiler.dims import checked_bounds
+from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -30,7 +32,7 @@ def load_arrays(folder: Folder, found: Architecture, dims: DimBounds | None = No
     if unknown := bounds.keys() - axes.keys():
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {', '.join(axes)}")
     builder = ModelBuilder(folder.path.resolve().name)
-    extents = {name: _extent(builder, axis, bounds) for name, axis in axes.items()}
+    extents = {name: extent(builder, axis, bounds)[0] for name, axis in axes.items()}
     weights = Weights(folder.path, folder.weights)
 
     def body(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
@@ -58,16 +60,18 @@ def _unused(weights: Weights) -> list[str]:
     return [f"{len(left)} of {len(weights.arrays)} weights are not used, such as '{min(left)}'"]
 
 
-def _port(given: Input, extents: dict[str, object]) -> Port:
+def _port(given: Input, extents: Mapping[str, IntExpr]) -> Port:
     return Port(given.name, given.dtype, tuple(extents[n.name] if isinstance(n, Axis) else n for n in given.shape))
 
 
-def _extent(builder: ModelBuilder, axis: Axis, bounds: DimBounds) -> object:
-    """The dim of an axis, or a number if it is pinned. Raises `UsageError` for bounds outside those of the model."""
+def extent(builder: ModelBuilder, axis: Axis, bounds: DimBounds) -> tuple[IntExpr, int | None]:
+    """The dim of an axis, or a number if it is pinned, and its upper bound. Raises `UsageError` for bounds outside
+    those of the model."""
     asked = bounds.get(axis.name, (axis.minimum, axis.maximum))
     low, high = (asked, asked) if isinstance(asked, int) else asked
     high = axis.maximum if high is None else high
-    if low < axis.minimum or (axis.maximum is not None and high is not None and high > axis.maximum):
-        limit = "" if axis.maximum is None else f" and at most {axis.maximum}"
-        raise UsageError(f"'{axis.name}' is at least {axis.minimum}{limit} in this model")
-    return asked if isinstance(asked, int) else builder.dim(axis.name, low, high)
+    if low < axis.minimum:
+        raise UsageError(f"'{axis.name}' is at least {axis.minimum} in this model")
+    if axis.maximum is not None and high is not None and high > axis.maximum:
+        raise UsageError(f"'{axis.name}' is at most {axis.maximum} in this model")
+    return (asked if isinstance(asked, int) else builder.dim(axis.name, low, high)), high

@@ -66,7 +66,9 @@ def next_words(base: str, table: str, out: str) -> Head:
     """Scores of all words for the place after each token; of a size below `final_logit_softcapping`, if it is there."""
 
     def build(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
-        weight = m.tied(f"{out}.weight", f"{m.under(base).prefix}{table}", tied=bool(c.tie_word_embeddings))
+        source = f"{m.under(base).prefix}{table}"
+        tied = bool(c.tie_word_embeddings)
+        weight = m.tied(f"{out}.weight", source, int(c.vocab_size), int(x.shape[-1]), tied=tied)
         m.named("logits")
         y = x @ weight.transpose(1, 0)
         cap = c.get("final_logit_softcapping")

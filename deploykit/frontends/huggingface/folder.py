@@ -106,6 +106,8 @@ def read_json(path: Path) -> Any:
 def inside(folder: Path, name: str) -> Path:
     """The path of a file of the folder. Raises `UsageError` for one outside, by its name or by a link."""
     path = folder / name
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"{path} is a link to {path.readlink()}, which is not there: download the folder again")
     target, home = path.resolve(), folder.resolve()
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
     if not target.is_relative_to(home) and not target.is_relative_to(blobs):
@@ -148,7 +150,7 @@ def _shards(folder: Path) -> dict[str, set[str]]:
         for tensor, file in places.items():
             shards.setdefault(file, set()).add(tensor)
         return shards
-    if (folder / WEIGHTS).exists():
+    if (folder / WEIGHTS).exists() or (folder / WEIGHTS).is_symlink():
         return {WEIGHTS: set()}
     pickles = sorted(found.name for pattern in PICKLES for found in folder.glob(pattern))
     if pickles:
@@ -156,4 +158,6 @@ def _shards(folder: Path) -> dict[str, set[str]]:
             f"the weights of {folder} are in {pickles[0]}, which can run any code when it is read. Convert them, if "
             f"you trust it:\n    {CONVERSION.format(folder=folder)}"
         )
-    raise UsageError(f"{folder} has no weights: neither {WEIGHTS} nor {INDEX}")
+    if next(folder.rglob("*.incomplete"), None) is not None:
+        raise UsageError(f"{folder} has no weights: its download was interrupted; run it again to continue")
+    raise UsageError(f"{folder} has no weights: neither {WEIGHTS} nor {INDEX}; download one of them")

@@ -19,8 +19,8 @@ from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.architectures import find_architecture
-from deploykit.frontends.huggingface.arrays import load_arrays
+from deploykit.frontends.huggingface.architectures import BATCH, Axis, find_architecture
+from deploykit.frontends.huggingface.arrays import extent, load_arrays
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES, Family, Head, Text, find_family
@@ -29,11 +29,10 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 from deploykit.frontends.torch.importer import INSTALL, import_exported, missing_packages
 
 if TYPE_CHECKING:
-    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.building.context import Context
     from deploykit.frontends.onnx.importer import Finish
 
-BATCH, SEQ = "batch", "seq"
+SEQ = "seq"
 
 
 Route: TypeAlias = Literal["own", "torch"]
@@ -96,8 +95,8 @@ def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
     if unknown := bounds.keys() - {BATCH, SEQ}:
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {BATCH}, {SEQ}")
     builder = ModelBuilder(folder.path.resolve().name)
-    batch, _ = _dim(builder, BATCH, bounds, None)
-    seq, longest = _dim(builder, SEQ, bounds, family.positions(folder.config))
+    batch, _ = extent(builder, Axis(BATCH), bounds)
+    seq, longest = extent(builder, Axis(SEQ, maximum=family.positions(folder.config)), bounds)
     weights = Weights(folder.path, folder.weights)
     names = [IDS, MASK, TYPES] if family.types(folder.config) else [IDS, MASK]
 
@@ -156,13 +155,3 @@ def _head(folder: Folder, family: Family) -> Head:
             f"'{family.name}'; there are {', '.join(heads)}"
         )
     return heads[names[0]]
-
-
-def _dim(builder: ModelBuilder, name: str, bounds: DimBounds, limit: int | None) -> tuple[IntExpr, int | None]:
-    """A dim with the bounds that were asked for, and at most `limit`, and its upper bound. A number if it is pinned."""
-    asked = bounds.get(name, (1, limit))
-    low, high = (asked, asked) if isinstance(asked, int) else asked
-    high = limit if high is None else high
-    if limit is not None and high is not None and high > limit:
-        raise UsageError(f"'{name}' is at most {limit} in this model: it has that many positions")
-    return (asked if isinstance(asked, int) else builder.dim(name, low, high)), high

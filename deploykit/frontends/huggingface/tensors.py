@@ -30,6 +30,7 @@ from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.mapped import set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -233,13 +234,20 @@ class Weights:
         return name in self.arrays
 
     def take(self, ctx: Context, name: str) -> Value:
-        """A weight as a constant. Raises `UsageError` if there is none of that name."""
+        """A weight as a constant. Raises `UsageError` if there is none of that name, or if it is no floats."""
         if name not in self.arrays:
             raise UsageError(f"{self.path} has no weights '{name}': they do not belong to this configuration")
         self.used.add(name)
         if name not in self._values:
             array = self.arrays[name]
-            self._values[name] = ctx.constant(array.astype(np.float32) if array.dtype in OTHER_FLOATS else array)
+            if array.dtype not in (np.dtype(np.float32), *OTHER_FLOATS):
+                raise UsageError(
+                    f"'{name}' in {self.path} has the dtype {array.dtype}, but models have weights of floats: take "
+                    "those from before the quantisation, and use --quantize"
+                )
+            self._values[name] = ctx.constant(
+                set_aside(array, np.dtype(np.float32)) if array.dtype in OTHER_FLOATS else array
+            )
         return self._values[name]
 
 
@@ -284,20 +292,20 @@ class Module:
             )
         return Tensor(self.ctx, found)
 
-    def tied(self, name: str, source: str, *, tied: bool = True) -> Tensor:
+    def tied(self, name: str, source: str, *shape: int, tied: bool = True) -> Tensor:
         """The weights `source` if `name` is tied to them, else those of that name. Raises `UsageError` if they are
-        tied and the file has others."""
+        tied and the file has others, or unless they have this shape, if one is given."""
         own, shared = (f"{self.prefix}{part}" for part in (name, source))
         self.weights.used |= {own, shared}
         if not tied:
-            return self.weight(name)
+            return self.weight(name, *shape)
         arrays = self.weights.arrays
         if own in arrays and not (shared in arrays and np.array_equal(arrays[own], arrays[shared])):
             raise UsageError(
                 f"the configuration ties '{own}' to '{shared}', but {self.weights.path} has other weights there: set "
                 "'tie_word_embeddings' to false in it if they are meant"
             )
-        return self.weight(source)
+        return self.weight(source, *shape)
 
     def named(self, name: str) -> None:
         """Give the operators that follow the name of a part."""

@@ -158,6 +158,40 @@ def test_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
         load_folder(folder)
 
 
+def test_a_link_to_nothing(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"model.safetensors is a link to .*nowhere, which is not there: download"):
+        load_folder(folder)
+
+
+def test_an_interrupted_download(folder: Path) -> None:
+    part = folder / ".cache" / "huggingface" / "download" / "1.incomplete"
+    part.parent.mkdir(parents=True)
+    (folder / "model.safetensors").rename(part)
+    with pytest.raises(UsageError, match=r"its download was interrupted; run it again"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+@pytest.mark.parametrize("name", ["embeddings.word_embeddings.weight", "embeddings.LayerNorm.weight"])
+def test_weights_that_are_no_floats(folder: Path, name: str, dtype: str) -> None:
+    weights(folder, lambda arrays: arrays.update({name: np.ones(arrays[name].shape, dtype)}))
+    with pytest.raises(UsageError, match=rf"'{name}' in .* has the dtype {dtype}, but models have weights of floats"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("change", [(-1, 0), (0, 1), (1, -1)])
+def test_scores_of_other_words(tmp_path: Path, change: tuple[int, int]) -> None:
+    stored = golden("llama")
+    rows, columns = stored.shapes["lm_head.weight"]
+    write_folder(tmp_path, stored.config, stored.shapes)
+    other = np.ones((rows + change[0], columns + change[1]), np.float32)
+    weights(tmp_path, lambda arrays: arrays.update({"lm_head.weight": other}))
+    with pytest.raises(UsageError, match=rf"'lm_head.weight' in .*, but the configuration needs \[{rows}, {columns}\]"):
+        load_folder(tmp_path)
+
+
 def test_links_to_the_blobs_of_a_cache(folder: Path, tmp_path: Path) -> None:
     snapshot, blobs = tmp_path / "cache" / "snapshots" / "1", tmp_path / "cache" / "blobs"
     snapshot.mkdir(parents=True)

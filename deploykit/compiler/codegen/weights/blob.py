@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploykit.mapped import forget
+from deploykit.mapped import pieces
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program
@@ -36,9 +36,8 @@ def write_weights(program: Program, path: Path, others: Program | None = None) -
     with path.open("wb") as file:
         for offset, array in own:
             file.seek(offset)
-            data = little_endian(array)
-            file.write(data.data)
-            forget(data)
+            for _, piece in pieces(little_endian(array)):
+                file.write(piece.data)
         file.truncate(max(weights_bytes(program), 0 if others is None else first + weights_bytes(others)))
 
 
@@ -70,12 +69,12 @@ def weights_of(
         if piece and (large or len(piece) + room > most):
             yield goes_on, bytes(piece)
             piece, goes_on = bytearray(), False
-        piece += data.data
-        piece += bytes(room - data.nbytes)
-        while len(piece) > most:
-            yield goes_on, bytes(piece[:most])
-            del piece[:most]
-            goes_on = True
+        for part in (*pieces(data), (None, np.zeros(room - data.nbytes, np.uint8))):
+            piece += part[1].data
+            while len(piece) > most:
+                yield goes_on, bytes(piece[:most])
+                del piece[:most]
+                goes_on = True
         if large:
             yield goes_on, bytes(piece)
             piece, goes_on = bytearray(), False

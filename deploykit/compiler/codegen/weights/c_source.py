@@ -19,6 +19,7 @@ from deploykit.compiler.codegen.c.types import float_literal, integer_literal, s
 from deploykit.compiler.codegen.host.identifiers import Names
 from deploykit.compiler.codegen.host.identifiers import prefix as prefix_of
 from deploykit.compiler.codegen.weights.blob import by_offset, little_endian, weights_bytes
+from deploykit.mapped import forget
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program
@@ -134,6 +135,7 @@ def _write_constant(file: IO[bytes], constant: Constant) -> None:
         file.write(b"    {\n" + _numbers(constant.data) + b"    },\n")
         return
     _write_rows(file, little_endian(constant.data))
+    forget(constant.data)
 
 
 def _write_rows(file: IO[bytes], data: np.ndarray) -> None:

@@ -20,6 +20,7 @@ from tvm import sym, te, tirx
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
+from deploykit.mapped import set_aside
 
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right operand is packed for."""
@@ -66,7 +67,7 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Panel
     def element(*index: Any) -> Any:
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
-        right = panels(*batch_index(lead_shape, lead, batch), *_place(packing, depth, column))
+        right = panels(*batch_index(lead_shape, lead, batch), *place(packing, depth, column))
         return te.sum(_left(left, packing) * right.astype("int32"), axis=depth)
 
     attrs = {ANCHOR: "integer_matmul", DOT: packing.dot}
@@ -84,7 +85,7 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
         for tap, width in zip(reduce, taps.kernel, strict=True):
             term = term * width + tap
         left = data(n, *taps.places(at, reduce), channel)
-        right = panels(*_place(packing, term * data.shape[-1] + channel, column))
+        right = panels(*place(packing, term * data.shape[-1] + channel, column))
         return te.sum(_left(left, packing) * right.astype("int32"), axis=[*reduce, channel])
 
     attrs = {
@@ -172,12 +173,22 @@ def packed_array(b: np.ndarray, packing: PanelPacking) -> np.ndarray:
     """`packed` of a constant."""
     *lead, depth, columns = b.shape
     panels, groups = -(-columns // packing.width), -(-depth // packing.group)
-    filled = np.zeros((*lead, groups * packing.group, panels * packing.width), b.dtype)
-    filled[..., :depth, :columns] = b
+    filled = b
+    if (depth, columns) != (groups * packing.group, panels * packing.width):
+        filled = np.zeros((*lead, groups * packing.group, panels * packing.width), b.dtype)
+        filled[..., :depth, :columns] = b
     split = filled.reshape(prod(lead), groups, packing.group, panels, packing.width)
-    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2)).reshape(
-        *lead, panels, groups, packing.width, packing.group
-    )
+    places = set_aside(split.transpose(0, 3, 1, 4, 2))
+    return places.reshape(*lead, panels, groups, packing.width, packing.group)
+
+
+def place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
+    """The index in the panels of the right element for a term and a column."""
+    width, group = packing.width, packing.group
+    panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
+    if group == 1:
+        return panel, term, lane, tirx.IntImm("int64", 0)
+    return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
 
 
 def column_sums(b: te.Tensor) -> te.Tensor:
@@ -202,15 +213,6 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
         return product(*index) - sums(*lead, *([tirx.IntImm("int64", 0)] if rank > 1 else []), index[-1]) * offset
 
     return te.compute(product.shape, element, name="without_offset")
-
-
-def _place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
-    """The index in the panels of the right element for a term and a column."""
-    width, group = packing.width, packing.group
-    panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
-    if group == 1:
-        return panel, term, lane, tirx.IntImm("int64", 0)
-    return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
 
 
 def _left(value: Any, packing: PanelPacking) -> Any:

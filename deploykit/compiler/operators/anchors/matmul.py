@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import sym, te, tirx
 
+from deploykit.mapped import set_aside
+
 ANCHOR = {"deploykit.anchor": "matmul"}
 """The annotation of a product's block. If the right operand is in panels, `deploykit.panel` gives their width."""
 
@@ -59,12 +61,16 @@ def packed_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, dtype: str) -> 
     def element(*index: Any) -> Any:
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
-        place = (tirx.floordiv(column, width), depth, tirx.floormod(column, width))
-        right = panels(*batch_index(lead_shape, lead, batch), *place)
+        right = panels(*batch_index(lead_shape, lead, batch), *place(width, depth, column))
         return te.sum(widened(left, wide) * widened(right, wide), axis=depth)
 
     attrs = {**ANCHOR, "deploykit.panel": int(width)}
     return rounded(te.compute((*batch, rows, columns), element, name="matmul", attrs=attrs), dtype)
+
+
+def place(width: Any, k: Any, column: Any) -> tuple[Any, Any, Any]:
+    """The index in panels of the element `[k, column]` of a matrix."""
+    return tirx.floordiv(column, width), k, tirx.floormod(column, width)
 
 
 def pack(b: te.Tensor, width: int) -> te.Tensor:
@@ -88,7 +94,7 @@ def pack_array(b: np.ndarray, width: int) -> np.ndarray:
     if columns != panels * width:
         padded = np.zeros((*lead, depth, panels * width), b.dtype)
         padded[..., :columns] = b
-    return np.ascontiguousarray(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
+    return set_aside(np.moveaxis(padded.reshape(*lead, depth, panels, width), -2, -3))
 
 
 def rounded(value: te.Tensor, dtype: str) -> te.Tensor:

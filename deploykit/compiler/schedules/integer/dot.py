@@ -23,6 +23,7 @@ from tvm import tirx
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
+from deploykit.mapped import pieces
 
 PACKED_4X8 = "packed_4x8"
 """The dot product of GPUs: of words that four neighbouring factors already form in memory."""
@@ -62,12 +63,15 @@ class Dot:
 
 def pairs_fit(right: np.ndarray) -> bool:
     """Whether no sum of two products of right factors 2 k and 2 k + 1 with uint8 factors exceeds the range of int16."""
-    terms = right.astype(np.int16)
-    if terms.shape[-2] % 2:
-        terms = np.concatenate([terms, np.zeros_like(terms[..., :1, :])], axis=-2)
-    for sign in (np.clip(terms, 0, None), np.clip(-terms, 0, None)):
-        if int((sign[..., 0::2, :] + sign[..., 1::2, :]).max(initial=0)) > PAIR_LIMIT:
-            return False
+    if not right.size:
+        return True
+    if right.shape[-2] % 2:
+        right = np.concatenate([right, np.zeros_like(right[..., :1, :])], axis=-2)
+    for _, pairs in pieces(right.reshape(-1, 2, right.shape[-1])):
+        terms = pairs.astype(np.int16)
+        for sign in (np.clip(terms, 0, None), np.clip(-terms, 0, None)):
+            if int((sign[:, 0] + sign[:, 1]).max()) > PAIR_LIMIT:
+                return False
     return True
 
 
