@@ -32,6 +32,7 @@ class Device:
     that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
     instances of a ragged batch are computed: enough for the products, few enough for the caches. `by_element`: a
     multiplication takes any element of a vector as the factor of all lanes, so that factors are loaded as vectors.
+    `loads_first`: the loads of a step are done before its first product, whatever their order in the code.
     `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
     that takes less than converting them. `matrices` is an instruction for products of 8-bit matrices (a name of
     `matrices.MATRICES`). `narrowed` is the number of vectors of 32-bit numbers that
@@ -54,6 +55,7 @@ class Device:
     features: tuple[str, ...] = ()
     group_tokens: int = 512
     by_element: bool = False
+    loads_first: bool = False
     widening: str | None = None
     matrices: str | None = None
     narrowed: int = 1

@@ -19,6 +19,7 @@ WASM_SIMD128 = Device(
     dots=("dot_i16x8",),
     halves=False,
     streams=4,
+    loads_first=True,
 )
 
 WEBGPU = Gpu(

@@ -31,6 +31,8 @@ VECTORS, SCALAR = DEVICES["x86-64-v3"], DEVICES["scalar-c"]
 BOTH = (VECTORS, SCALAR)
 BY_ELEMENT = replace(VECTORS, name="by-element", by_element=True)
 """A device whose products take their left factors from vectors."""
+LOADS_FIRST = replace(VECTORS, name="loads-first", loads_first=True)
+"""A device whose tiles have registers for all factors of a step."""
 
 Argument = np.ndarray | int
 Rule = Callable[[tirx.PrimFunc, Device], tirx.PrimFunc]

@@ -13,7 +13,7 @@ from tvm import relax, tirx, topi
 from deploykit.compiler.cost import work
 from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.schedules import Device, explain
-from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, SCALAR, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCALAR, VECTORS, Model, module
 
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
@@ -126,10 +126,11 @@ def test_convolution(case: Case, device: Device) -> None:
 
 
 @pytest.mark.sampled(part=3)
+@pytest.mark.parametrize("other", [BY_ELEMENT, LOADS_FIRST], ids=["from vectors", "loads first"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_left_factors_from_vectors_give_the_same_bits(case: Case) -> None:
+def test_other_tiles_give_the_same_bits(case: Case, other: Device) -> None:
     weight = weight_of(case)
-    models = [Model(convolution(case, weight), device) for device in (VECTORS, BY_ELEMENT)]
+    models = [Model(convolution(case, weight), device) for device in (VECTORS, other)]
     for size in case.sizes:
         x = sample((2, case.channels, *size))
         np.testing.assert_array_equal(models[0](x), models[1](x))

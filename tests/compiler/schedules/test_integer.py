@@ -22,7 +22,7 @@ from deploykit.compiler.operators.building.integer_calls import Geometry
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
-from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
@@ -68,10 +68,11 @@ def test_products_of_any_size(device: Device, dtype: str, depth: int, columns: i
 
 @dtypes
 @pytest.mark.parametrize(("depth", "columns", "limit"), [(7, 24, 64), (130, 100, 128), (2100, 17, 64), (64, 40, 60)])
-def test_groups_of_left_factors_from_vectors(dtype: str, depth: int, columns: int, limit: int) -> None:
+@pytest.mark.parametrize("device", [BY_ELEMENT, LOADS_FIRST], ids=["from vectors", "loads first"])
+def test_products_with_other_tiles(dtype: str, depth: int, columns: int, limit: int, device: Device) -> None:
     """Depths of whole vectors of groups and of less, and one that is cut into parts."""
     weight = sample((depth, columns), "int8", limit)
-    model = Model(product(depth, weight, dtype), BY_ELEMENT)
+    model = Model(product(depth, weight, dtype), device)
     for rows in (1, 3, 29):
         x = sample((rows, depth), dtype)
         np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)

@@ -12,7 +12,7 @@ from tvm import relax, te, tirx, topi
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules import Device, explain
-from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
 
 B, N, K, M = (tirx.Var(name, "int64") for name in "bnkm")
 SIZES = [(1, 1, 1), (3, 5, 7), (25, 33, 40), (0, 3, 2), (3, 0, 2)]
@@ -56,10 +56,11 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
 @pytest.mark.sampled(part=3)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("constant", [True, False])
-def test_left_factors_from_vectors_give_the_same_bits(dtype: str, constant: bool) -> None:
+@pytest.mark.parametrize("other", [BY_ELEMENT, LOADS_FIRST], ids=["from vectors", "loads first"])
+def test_other_tiles_give_the_same_bits(dtype: str, constant: bool, other: Device) -> None:
     """Depths with every remainder, one that is cut into chunks, and one that is not known. A single row has its sums in
     another order, unless the device is to be exact."""
-    devices = [replace(device, exact=True) for device in (VECTORS, BY_ELEMENT)]
+    devices = [replace(device, exact=True) for device in (VECTORS, other)]
     for depth in (8, 23, 2100, K):
         for rows in (1, 13, 61):
             k = 77 if depth is K else depth

@@ -21,7 +21,15 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.softmax_exp import power_of
 from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unrolled, vectorized
-from deploykit.compiler.schedules.matmul.tile import Tile, each_vector, step, steps, together, zero
+from deploykit.compiler.schedules.matmul.tile import (
+    Tile,
+    each_vector,
+    step,
+    steps,
+    tallest_with_factors,
+    together,
+    zero,
+)
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import const
 
@@ -64,7 +72,10 @@ class AttentionBlocks:
         vectors = self.height // self.lanes
         budget = self.device.vector_registers
         sums = budget // 2 if budget >= 32 else budget * 3 // 4
-        return Tile(min(HIGHEST, max(1, sums // vectors)), vectors, self.lanes, DTYPE)
+        rows = max(1, sums // vectors)
+        if self.device.loads_first:
+            rows = min(rows, tallest_with_factors(self.device, vectors))
+        return Tile(min(HIGHEST, rows), vectors, self.lanes, DTYPE)
 
     @cached_property
     def row_tile(self) -> int:

@@ -31,7 +31,15 @@ from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unravel, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, steps, tallest_by_element, together, zero
+from deploykit.compiler.schedules.matmul.tile import (
+    Tile,
+    copy,
+    each_vector,
+    steps,
+    tallest_with_factors,
+    together,
+    zero,
+)
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
@@ -61,8 +69,8 @@ def panel_vectors(device: Device, dtype: str, channels: int) -> int:
 def tile_height(device: Device, vectors: int, outputs: Expr) -> int:
     """The rows that fill the registers; fewer if a known number of outputs divides better."""
     tallest = max(1, min(24, (device.vector_registers - vectors - 1) // vectors))
-    if device.by_element:
-        tallest = tallest_by_element(device, vectors)
+    if device.by_element or device.loads_first:
+        tallest = tallest_with_factors(device, vectors)
     count = static(outputs)
     if count is None:
         return tallest

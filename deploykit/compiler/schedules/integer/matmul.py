@@ -35,7 +35,7 @@ from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, tallest_by_element, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, tallest_with_factors, zero
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, repeated, static
 
@@ -158,9 +158,11 @@ class _Emitter:
         spare = self.vectors + 1 + product.dot.spare
         self.tallest = max(1, min(TALLEST, (device.vector_registers - spare) // self.vectors))
         self.together = 1
-        if device.by_element and bits_of(product.dot.left) * product.dot.group == 32:
+        by_element = device.by_element and bits_of(product.dot.left) * product.dot.group == 32
+        if by_element:
             self.together = self.lanes
-            self.tallest = min(TALLEST, tallest_by_element(device, self.vectors))
+        if by_element or device.loads_first:
+            self.tallest = min(TALLEST, tallest_with_factors(device, self.vectors))
         self.matrices = matrices.multiplies(device, product.dot)
         if self.matrices:
             self.tallest = min(TALLEST, matrices.tallest(device, self.vectors))

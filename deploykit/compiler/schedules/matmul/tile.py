@@ -45,8 +45,8 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
     registers. A tile of one vector per row has at most `CHAINS` rows."""
     lanes = device.lanes(bits_of(dtype))
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
-    if device.by_element:
-        rows = min(rows, tallest_by_element(device, vectors))
+    if device.by_element or device.loads_first:
+        rows = min(rows, tallest_with_factors(device, vectors))
     return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
 
 
@@ -187,7 +187,7 @@ def steps(
     return sequence([main, loop("k", count - whole * together, lambda k: single(whole * together + k))])
 
 
-def tallest_by_element(device: Device, vectors: int) -> int:
+def tallest_with_factors(device: Device, vectors: int) -> int:
     """The rows of a tile whose sums and left factors, a vector of them for each row, leave registers for the right
     factors of a step."""
     return max(1, (device.vector_registers - vectors) // (vectors + 1))
