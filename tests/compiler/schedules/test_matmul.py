@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tvm import relax, te, tirx, topi
 
+from deploykit.compiler.graph.quantize_weights import quantize_weights
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules import Device, explain
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
@@ -69,6 +70,24 @@ def test_other_tiles_give_the_same_bits(dtype: str, constant: bool, other: Devic
             given = (a,) if isinstance(right, np.ndarray) else (a, b)
             found = [Model(product((N, depth), right, dtype), device)(*given) for device in devices]
             np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("columns", [40, 3])
+def test_halves_are_widened_once_where_that_takes_long(columns: int) -> None:
+    """Without instructions for float16, a unit of work packs panels of float32."""
+    devices = [VECTORS, replace(VECTORS, name="without halves", halves=False)]
+    for depth in (23, 2100):
+        weight = sample((depth, columns)).astype(np.float16).astype(np.float32)
+        halves, _ = quantize_weights(product((N, depth), weight), "fp16", least=1)
+        models = [Model(halves, device) for device in devices]
+        packs = ["packed" in str(kernel.func) for model in models for kernel in model.kernels.values()]
+        assert packs == [False, True]
+        for rows in (1, 13, 300):
+            a = sample((rows, depth))
+            found = [model(a) for model in models]
+            exact = a.astype("float64") @ weight.astype("float64")
+            for each in found:
+                np.testing.assert_allclose(each, exact, rtol=1e-5, atol=1e-3)
 
 
 @devices

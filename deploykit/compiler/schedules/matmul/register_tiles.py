@@ -4,7 +4,7 @@ The rule takes the `matmul` anchor, with its right operand in one of two forms:
 
 * packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
   `deploykit.panel`), and the last panel is padded with zeros;
-* not packed. Each unit of work packs the panels that it uses, one chunk of the depth at a time. Where columns are
+* not packed, or of float16 that a device has no instruction to widen. Each unit of work packs the panels that it uses, one chunk of the depth at a time. Where columns are
   contiguous, up to `FEW` rows read whole panels in place.
 
 A batch dim becomes rows if the left operand and the result traverse it like rows and the right operand does not depend
@@ -116,13 +116,13 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
     results = Results(finish, values, rows, columns, width, None if last is None else last.over(rows.var, values))
     resumable = results.dtype == dtype and last is None
-    if packed:
+    blocking = None
+    if not packed or (dtype_of(right.buffer) == "float16" and not device.halves):
+        blocking = packing(device, tile, depth.extent, resumable=resumable, copies=bool(ends or last))
+    if packed and blocking is None:
         blocking = blocking_for(device, tile, depth.extent, columns.extent, resumable=resumable)
-    else:
-        found_blocking = packing(device, tile, depth.extent, resumable=resumable, copies=bool(ends or last))
-        if found_blocking is None:
-            return Declined("its sums cannot wait in its result, and are too deep to pack at once")
-        blocking = found_blocking
+    if blocking is None:
+        return Declined("its sums cannot wait in its result, and are too deep to pack at once")
     starts: dict[ir.Var, ir.TensorLoad] = {}
     product = Product(
         tuple(group.axis for group in fused),
