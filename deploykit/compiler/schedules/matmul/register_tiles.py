@@ -4,8 +4,8 @@ The rule takes the `matmul` anchor, with its right operand in one of two forms:
 
 * packed: `left[..., m, k] * right[..., n // w, k, n % w]`, where `w` is the width of a panel (the annotation
   `deploykit.panel`), and the last panel is padded with zeros;
-* not packed, or of float16 that a device has no instruction to widen. Each unit of work packs the panels that it uses, one chunk of the depth at a time. Where columns are
-  contiguous, up to `FEW` rows read whole panels in place.
+* not packed, or of float16 that a device has no instruction to widen. Each unit of work packs the panels that it uses,
+  one chunk of the depth at a time. Where columns are contiguous, up to `FEW` rows read whole panels in place.
 
 A batch dim becomes rows if the left operand and the result traverse it like rows and the right operand does not depend
 on it.
