@@ -1,9 +1,16 @@
 /* Libraries that a driver brings along stay in the process. A driver that is loaded again and again takes new
-   thread-local memory each time, of which a process has little. Android's system keeps its driver itself. */
+   thread-local memory each time, of which a process has little. Android's system, for which there is no link.h here,
+   keeps its driver itself. */
 #define _GNU_SOURCE /* RTLD_NOLOAD, dl_iterate_phdr */
 #include "vulkan.h"
 
-#if defined(__linux__) && !defined(__ANDROID__)
+#if defined(__linux__) && defined(__has_include)
+#if __has_include(<link.h>) && !defined(__ANDROID__)
+#define DK_LISTS_LIBRARIES
+#endif
+#endif
+
+#ifdef DK_LISTS_LIBRARIES
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
