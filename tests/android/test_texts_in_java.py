@@ -113,7 +113,7 @@ def test_masks(tmp_path: Path, golden: Golden) -> None:
             assert [text for text, _ in words] == [text for text, _ in wanted]
             np.testing.assert_allclose([score for _, score in words], [score for _, score in wanted], rtol=0, atol=1e-6)
     assert none == "[]"
-    message = "the text has no [MASK], or is cut off before it, which stands for what is to be filled in"
+    message = "the text has no [MASK], or is cut off before it: put it where a token is to be filled in"
     assert without == cut == f"DataException {message}"
     assert (zero, closed) == (
         "DataException count must be at least 1; found 0",

@@ -360,7 +360,7 @@ static dk_status count_masks(const dk_texts* own, dk_model* model, size_t first,
         if (counts[i] == 0) {
             fail_text(model, DK_ERROR_USAGE, (int64_t)first + i, "it has no ");
             dk_add_text(model, task->mask_text);
-            dk_add_text(model, ", or is cut off before it, which stands for what is to be filled in");
+            dk_add_text(model, ", or is cut off before it: put it where a token is to be filled in");
             return DK_ERROR_USAGE;
         }
         *total += counts[i];

@@ -78,7 +78,7 @@ def test_texts_that_cannot_be_filled(dist: Path, tmp_path: Path) -> None:
         for room in ROOMS:
             (line,) = program(["a [MASK]", text], room=room)
             assert line == (
-                "error 8 0 text 1: it has no [MASK], or is cut off before it, which stands for what is to be filled in"
+                "error 8 0 text 1: it has no [MASK], or is cut off before it: put it where a token is to be filled in"
             )
 
 

@@ -87,7 +87,7 @@ final class Texts {
             }
         }
         throw new DataException("the text has no " + MASK_TEXT
-            + ", or is cut off before it, which stands for what is to be filled in");
+            + ", or is cut off before it: put it where a token is to be filled in");
     }
 
     /** The most probable tokens, of which the model gives the values from {@code at} on. */
