@@ -25,7 +25,13 @@ COPIED = (*runtime.ANSWERS, *runtime.TEXT, *runtime.TEXTS)
 FUNCTIONS = ("open", "workspace_bytes", "set_workspace", "session_error")
 """The symbols beside that of the task, without the model's prefix."""
 
-_GIVES = {"embed": "vectors", "classify": "scores of classes", "tokens": "classes of tokens", "answer": "answers"}
+_GIVES = {
+    "embed": "vectors",
+    "classify": "scores of classes",
+    "tokens": "classes of tokens",
+    "answer": "answers",
+    "fill": "words",
+}
 
 _SCORES = {
     "softmax": "Probabilities of classes",
@@ -41,10 +47,9 @@ _SYMBOL_BYTES = (0, 32, 16)
 
 
 def task_of(program: Program) -> TextEntry | None:
-    """What a model of texts does; None for other models, for those that fill masks, and for those with outputs beside
-    the answer."""
+    """What a model of texts does; None for other models, and for those with outputs beside the answer."""
     task = program.task
-    if task is None or task.takes != "texts" or task.kind == "fill":
+    if task is None or task.takes != "texts":
         return None
     return task if task.outputs == tuple(port.name for port in program.public[0].outputs) else None
 
@@ -62,7 +67,7 @@ def exported(program: Program) -> list[str]:
     task = task_of(program)
     if task is None:
         return []
-    names = (*FUNCTIONS, task.kind, *(("labels",) if task.labels else ()))
+    names = (*FUNCTIONS, task.kind, *(("labels",) if task.labels else ()), *(("word",) if task.kind == "fill" else ()))
     return [f"{prefix_of(program)}_{name}" for name in names]
 
 
@@ -83,7 +88,7 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     ids = function.inputs[names.index(task.ids)]
     ragged = ids.instance is not None
     other = next(name for name in names if name not in (task.ids, task.types))
-    per_token = task.kind in ("tokens", "answer")
+    per_token = task.kind in ("tokens", "answer", "fill")
     tables = program.task_files[FILE]
     arena = arena_bytes_at_bounds(function)
     bounds = None if arena is None else _bounds(program, task, arena, ragged=ragged)
@@ -108,9 +113,14 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "names": task.labels,
         "labels": [c_string(label) for label in task.labels],
         "scores": task.scores.upper(),
+        "mask_token": task.mask_id,
+        "mask_word": task.mask,
+        "mask_text": c_string(task.mask) if task.mask else "NULL",
+        "mask_shown": in_comment(task.mask),
+        "masked": c_string(f"The {task.mask} sat on the mat."),
         "scratch": _scratch(tables),
         "bounds": bounds,
-        "example": _example(task, bounds, ragged=ragged and task.kind != "answer"),
+        "example": _example(task, bounds, ragged=ragged and task.kind not in ("answer", "fill")),
     }
 
 

@@ -14,8 +14,11 @@ from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
 from deploykit.toolchain import find_cross_compiler
 from tests.android.natives import SYSTEMS
+from tests.frontends.huggingface.mask_cases import MASK_CASES
+from tests.frontends.huggingface.test_masks import folder_of as masks_folder_of
+from tests.frontends.huggingface.test_masks import pairs
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of
-from tests.frontends.huggingface.texts_in_c import STRICT, Program, spans_of
+from tests.frontends.huggingface.texts_in_c import STRICT, Program, spans_of, words_of
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +61,15 @@ def test_tokens(dist: Path, tmp_path: Path, abi: str) -> None:
         assert [label for label, *_ in found] == [span.label for span in spans]
         assert [text.encode()[begin:end].decode() for _, begin, end in found] == [span.text for span in spans]
         np.testing.assert_allclose(scores, [span.score for span in spans], rtol=1e-5)
+
+
+def test_masks(tmp_path: Path) -> None:
+    texts, dist = MASK_CASES["bert-words"].texts, tmp_path / "dist"
+    folder = masks_folder_of(tmp_path / "model", "bert-words")
+    deploykit.build(folder, AndroidTarget(["x86_64"]), output=dist, format="so")
+    with deploykit.open(dist) as session:
+        expected = pairs(session.fill(texts))
+    for masks, expected_masks in zip(words_of(OnAbi(dist, tmp_path, "x86_64")(texts)), expected, strict=True):
+        for words, wanted in zip(masks, expected_masks, strict=True):
+            assert [text for text, _ in words] == [text for text, _ in wanted]
+            np.testing.assert_allclose([score for _, score in words], [score for _, score in wanted], rtol=0, atol=1e-6)

@@ -15,7 +15,11 @@ from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_de
 from tests.android.natives import Natives
 from tests.android.test_natives import each_abi
 from tests.conftest import Golden
+from tests.frontends.huggingface.mask_cases import COUNT, MASK_CASES
+from tests.frontends.huggingface.test_masks import folder_of as masks_folder_of
+from tests.frontends.huggingface.test_masks import pairs
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of, sentences_of
+from tests.frontends.huggingface.texts_in_c import words_of
 
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
@@ -96,6 +100,27 @@ def test_answers(tmp_path: Path, golden: Golden) -> None:
     assert full == "the text that is to be cut is too short: cut the longest, or allow more tokens"
 
 
+def test_masks(tmp_path: Path, golden: Golden) -> None:
+    model = Model(masks_folder_of(tmp_path / "model", "bert-words"), "TextMasks")
+    golden(model.source("Texts"), "fill.java")
+    texts = [*MASK_CASES["bert-words"].texts, "\U0001f600 [MASK] e\u0301a"]
+    model.texts.write_text("".join(f"{text}\0" for text in texts), encoding="utf-8")
+    *lines, all_words, none, without, cut, zero, closed = model.run("all", model.texts, COUNT)
+    with deploykit.open(model.dist) as session:
+        expected = [*pairs(session.fill(texts, COUNT)), pairs([session.fill(texts[0], 1000)])[0]]
+    for masks, expected_masks in zip(words_of([*lines, all_words]), expected, strict=True):
+        for words, wanted in zip(masks, expected_masks, strict=True):
+            assert [text for text, _ in words] == [text for text, _ in wanted]
+            np.testing.assert_allclose([score for _, score in words], [score for _, score in wanted], rtol=0, atol=1e-6)
+    assert none == "[]"
+    message = "the text has no [MASK], or is cut off before it: put it where a token is to be filled in"
+    assert without == cut == f"DataException {message}"
+    assert (zero, closed) == (
+        "DataException count must be at least 1; found 0",
+        "ClosedException the model is closed",
+    )
+
+
 def test_vectors(tmp_path: Path, golden: Golden) -> None:
     """Of more texts than run at once, too."""
     model = Model(sentences_of(tmp_path / "model"), "TextVectors")
@@ -148,4 +173,21 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
         assert natives("allocate", other, 1, 8) == 0
         assert natives("openTexts", other) == 6
         natives("close", other)
+        assert natives.end() == (0, "")
+
+
+def test_the_text_of_a_token(tmp_path: Path) -> None:
+    """It is written if there is room for it."""
+    folder = masks_folder_of(tmp_path / "model", "bert-words")
+    deploykit.build(folder, AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+    with Natives(tmp_path / "dist", "x86_64", tmp_path) as natives:
+        handle = natives("create", 1)
+        path = natives.assets / "tokenizer.bin"
+        assert natives("map", handle, 1, -1, bytearray(bytes(path)), 0, path.stat().st_size) == 0
+        assert natives("openTexts", handle) == 0
+        for token, room, written in [(4, 8, b"[MASK]\0\0"), (4, 6, b"[MASK]"), (4, 5, bytes(5)), (4, 0, b"")]:
+            text, count = bytearray(room), np.zeros(1, np.int64)
+            assert natives("decode", handle, token, text, count) == 0
+            assert (bytes(text), count[0]) == (written, 6)
+        natives("close", handle)
         assert natives.end() == (0, "")

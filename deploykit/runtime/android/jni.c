@@ -2,10 +2,11 @@
    the functions of a session one at a time, and turns statuses into exceptions.
 
    Compile with -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the alignment that kernels need>: inside
-   of an app's file, weights start at multiples of 4 bytes. For a model of texts also with -DDK_TEXTS, for one
-   of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c` and `jni_sounds.c` say. DK_MOST_DIMS is
-   at least the number of dims of each function. For a model with kernels for GPUs also with -DDK_ON_GPU=<prefix of its
-   functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with -DDK_PROFILE. */
+   of an app's file, weights start at multiples of 4 bytes. For a model of texts also with -DDK_TEXTS, and
+   with -DDK_MASKS if it fills masks, for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c`
+   and `jni_sounds.c` say. DK_MOST_DIMS is at least the number of dims of each function. For a model with kernels for
+   GPUs also with -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model
+   is compiled with -DDK_PROFILE. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -419,6 +420,9 @@ static const jni_method methods[] = {
     {"openTexts", "(J)I", (jni_function)JNI_openTexts},
     {"encode", "(J[B[BI[J)I", (jni_function)JNI_encode},
     {"tokens", "(J[J[J[J[J)V", (jni_function)JNI_tokens},
+#endif
+#ifdef DK_MASKS
+    {"decode", "(JI[B[J)I", (jni_function)JNI_decode},
 #endif
 #ifdef DK_PICTURES
     {"pictureSize", "(JII[J)I", (jni_function)JNI_pictureSize},

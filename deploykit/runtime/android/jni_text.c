@@ -148,3 +148,29 @@ void JNI_tokens(
         jni_write_longs(env, texts, i, 1, &from);
     }
 }
+
+#ifdef DK_MASKS
+/* Write the text of a token if it has room. `count` receives its bytes. */
+jint JNI_decode(jni_environment* env, jobject type, jlong handle, jint token, jobject text, jobject count) {
+    session* own = session_of(handle);
+    const size_t capacity = (size_t)jni_length(env, text);
+    const dk_text_ids ids = {&token, 1, false};
+    dk_text_stream stream = {0};
+    char* made = malloc(capacity + 1);
+    size_t bytes = 0;
+    dk_status status;
+    jlong found;
+    (void)type;
+    if (made == NULL) {
+        return NO_MEMORY;
+    }
+    status = dk_text_decode(&own->tokenizer->text, &stream, &ids, true, made, capacity, &bytes);
+    found = (jlong)bytes;
+    if (status == DK_OK) {
+        jni_write_bytes(env, text, 0, (jint)bytes, made);
+    }
+    free(made);
+    jni_write_longs(env, count, 0, 1, &found);
+    return DK_OK;
+}
+#endif

@@ -115,6 +115,7 @@ jint JNI_encode(
 void JNI_tokens(
     jni_environment* env, jobject type, jlong handle, jobject ids, jobject types, jobject places, jobject texts
 );
+jint JNI_decode(jni_environment* env, jobject type, jlong handle, jint token, jobject text, jobject count);
 
 /* jni_pictures.c */
 jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint height, jint width, jobject size);

@@ -235,7 +235,7 @@ static size_t length_of(const char* text, const size_t* lengths, size_t index) {
 
 /* Tokenize the texts from `first` on that fit into a part. */
 static dk_status
-fill(dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t first, size_t count) {
+take_part(dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t first, size_t count) {
     begin(own);
     for (size_t i = first; i < count; ++i) {
         dk_text_input input = {0};
@@ -271,7 +271,7 @@ dk_status dk_texts_rows(
 ) {
     dk_status status = check(own, model, texts, rows, count);
     for (size_t done = 0; status == DK_OK && done < count; done += (size_t)own->texts) {
-        status = fill(own, model, texts, lengths, done, count);
+        status = take_part(own, model, texts, lengths, done, count);
         if (status == DK_OK) {
             float* next = rows + done * (size_t)own->task->width;
             status = run(own, model, &next);
@@ -327,7 +327,7 @@ dk_status dk_texts_tokens(
     size_t written = 0;
     for (size_t done = 0; status == DK_OK && done < count; done += (size_t)own->texts) {
         float* rows[2] = {NULL, NULL};
-        status = fill(own, model, texts, lengths, done, count);
+        status = take_part(own, model, texts, lengths, done, count);
         if (status == DK_OK && spans != NULL && written <= capacity) {
             status = run(own, model, rows);
         }
@@ -344,6 +344,108 @@ dk_status dk_texts_tokens(
         return DK_ERROR_CAPACITY;
     }
     return status;
+}
+
+/* Count the masks of the texts of the part, of which the first has the number `first`. A text without one is an error.
+ */
+static dk_status count_masks(const dk_texts* own, dk_model* model, size_t first, size_t* counts, size_t* total) {
+    const dk_texts_task* task = own->task;
+    int32_t token = 0;
+    *total = 0;
+    for (int32_t i = 0; i < own->texts; ++i) {
+        counts[i] = 0;
+        for (int64_t last = token + own->lengths[i]; token < last; ++token) {
+            counts[i] += own->inputs[0][token] == task->mask_token;
+        }
+        if (counts[i] == 0) {
+            fail_text(model, DK_ERROR_USAGE, (int64_t)first + i, "it has no ");
+            dk_add_text(model, task->mask_text);
+            dk_add_text(model, ", or is cut off before it: put it where a token is to be filled in");
+            return DK_ERROR_USAGE;
+        }
+        *total += counts[i];
+    }
+    return DK_OK;
+}
+
+/* The best tokens by their scores; of equal ones, the first. */
+static void write_best(const float* scores, int32_t width, dk_word* words, int32_t best) {
+    for (int32_t token = 0; token < width; ++token) {
+        int32_t at = token < best ? token : best - 1;
+        if (token >= best && !(scores[token] > words[at].score)) {
+            continue;
+        }
+        for (; at > 0 && scores[token] > words[at - 1].score; --at) {
+            words[at] = words[at - 1];
+        }
+        words[at].token = token;
+        words[at].score = scores[token];
+    }
+}
+
+/* The best tokens for the masks of the part. */
+static void write_words(const dk_texts* own, float* rows, dk_word* words, int32_t best) {
+    const int32_t width = own->task->width;
+    for (int32_t token = 0; token < own->tokens; ++token) {
+        if (own->inputs[0][token] == own->task->mask_token) {
+            float* row = rows + (size_t)token * (size_t)width;
+            dk_softmax(row, width);
+            write_best(row, width, words, best);
+            words += best;
+        }
+    }
+}
+
+dk_status dk_texts_fill(
+    dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t count, int32_t best,
+    dk_word* words, size_t capacity, size_t* counts
+) {
+    dk_status status = check(own, model, texts, words == NULL && capacity > 0 ? NULL : counts, count);
+    size_t needed = 0;
+    if (status == DK_OK && (best < 1 || best > own->task->width)) {
+        dk_fail(model, DK_ERROR_USAGE, "");
+        dk_add_number(model, "a mask has from 1 to ", own->task->width);
+        dk_add_number(model, " words; asked for ", best);
+        return DK_ERROR_USAGE;
+    }
+    for (size_t done = 0; status == DK_OK && done < count; done += (size_t)own->texts) {
+        float* rows[2] = {NULL, NULL};
+        const size_t before = needed;
+        size_t masks = 0;
+        status = take_part(own, model, texts, lengths, done, count);
+        if (status == DK_OK) {
+            status = count_masks(own, model, done, counts + done, &masks);
+            needed += masks * (size_t)best;
+        }
+        if (status == DK_OK && needed <= capacity) {
+            status = run(own, model, rows);
+            if (status == DK_OK) {
+                write_words(own, rows[0], words + before, best);
+            }
+        }
+    }
+    if (status == DK_OK && needed > capacity) {
+        dk_fail(model, DK_ERROR_CAPACITY, "");
+        dk_add_number(model, "the masks of the texts have ", (int64_t)needed);
+        dk_add_number(model, " words, and there is room for ", (int64_t)capacity);
+        model->need.extent = (int64_t)needed;
+        return DK_ERROR_CAPACITY;
+    }
+    return status;
+}
+
+dk_status dk_texts_word(dk_texts* own, dk_model* model, int32_t token, char* text, size_t capacity, size_t* bytes) {
+    const dk_text_ids ids = {&token, 1, false};
+    dk_text_stream stream = {0};
+    dk_status status;
+    if (own->task == NULL) {
+        return DK_ERROR_USAGE; /* opening failed, and the model says why */
+    }
+    if (bytes == NULL || (text == NULL && capacity > 0)) {
+        return dk_fail(model, DK_ERROR_USAGE, "the text of a token or its length is NULL");
+    }
+    status = dk_text_decode(&own->text, &stream, &ids, true, text, capacity, bytes);
+    return status == DK_OK ? DK_OK : dk_fail(model, status, own->text.error);
 }
 
 dk_status dk_texts_answer(dk_texts* own, dk_model* model, const dk_text_input* question, dk_span* answer) {

@@ -29,6 +29,8 @@ typedef struct dk_texts_task {
     int32_t most;    /* tokens of a text, which is cut off behind them; 0: as many as there are */
     bool per_token;
     dk_scores scores;
+    int32_t mask_token;    /* stands for what is to be filled in; -1: there is no such token */
+    const char* mask_text; /* the same as it is in texts, or NULL */
 } dk_texts_task;
 
 /* What a workspace is for. */
@@ -45,6 +47,12 @@ typedef struct dk_span {
     size_t begin;
     size_t end;
 } dk_span;
+
+/* A token that may be what a mask stands for. */
+typedef struct dk_word {
+    int32_t token;
+    float score;
+} dk_word;
 
 typedef struct dk_texts {
     const dk_texts_task* task;
@@ -96,6 +104,17 @@ dk_status dk_texts_tokens(
     dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t count, dk_span* spans,
     size_t capacity, size_t* counts
 );
+
+/* The `best` most probable tokens for each mask, the best first. `counts` receives how many masks each text has; the
+   words of all masks follow each other. After DK_ERROR_CAPACITY, `need.extent` of the model says how many there are. */
+dk_status dk_texts_fill(
+    dk_texts* own, dk_model* model, const char* const* texts, const size_t* lengths, size_t count, int32_t best,
+    dk_word* words, size_t capacity, size_t* counts
+);
+
+/* The text of a token in UTF-8, without a zero byte at its end. `bytes` receives its length, also after
+   DK_ERROR_CAPACITY. */
+dk_status dk_texts_word(dk_texts* own, dk_model* model, int32_t token, char* text, size_t capacity, size_t* bytes);
 
 /* The most probable answer to a question. */
 dk_status dk_texts_answer(dk_texts* own, dk_model* model, const dk_text_input* question, dk_span* answer);

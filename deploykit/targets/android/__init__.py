@@ -280,6 +280,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
     macros |= {} if view["texts"] is None else {"DK_TEXTS": 1}
+    macros |= {"DK_MASKS": 1} if view["texts"] is not None and view["texts"]["kind"] == "fill" else {}
     macros |= {f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("pictures", "sounds") if view[kind]}
     if view["on_gpu"] is not None:
         macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}

@@ -41,7 +41,7 @@ CLASSES = (
 OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
 """The classes that dynamic models have."""
 
-OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens")
+OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens", "Word")
 """The classes of models of texts, pictures and sound."""
 
 FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
@@ -102,6 +102,7 @@ _EXAMPLES: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
         "classify": ("List<Label> labels", "val labels: List<Label>", 'classify("A text.")'),
         "tokens": ("List<Span> spans", "val spans: List<Span>", 'tokens("A text.")'),
         "answer": ("Span answer", "val answer: Span", 'answer("A question?", "A context.")'),
+        "fill": ("List<List<Word>> masks", "val masks: List<List<Word>>", "fill(MASKED, 5)"),
     },
     "pictures": {
         "embed": ("float[] vector", "val vector: FloatArray", "embed(bitmap)"),
@@ -120,6 +121,10 @@ _NOTES = {
     "texts": (
         "Texts have any number and length: they run together, in parts of 16384 tokens, and are not padded.\n"
         "`run` and `runAsync` take tokens."
+    ),
+    "masks": (
+        "Texts have any number and length, and run one after another. `masks[0][0].text` is the best token for\n"
+        "the first mask. `run` and `runAsync` take tokens."
     ),
     "pictures": (
         "A bitmap has any size and configuration: it becomes what the model takes. `run` and `runAsync` take tensors."
@@ -165,7 +170,7 @@ def _of_answers(model: Mapping[str, Any]) -> dict[str, bool]:
     has = {"Texts": bool(model["texts"]), "Tokens": bool(model["texts"]), "Pictures": bool(model["pictures"])}
     has |= {"Sounds": bool(model["sounds"]), "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
     has |= {"Detection": kind == "detect", "Segments": kind == "segment"}
-    return has | {"Scores": kind in ("classify", "tokens", "answer")}
+    return has | {"Scores": kind in ("classify", "tokens", "answer", "fill"), "Word": kind == "fill"}
 
 
 def stubs() -> dict[str, str]:
@@ -207,10 +212,12 @@ def _answers(view: Mapping[str, Any]) -> dict[str, Any]:
     for takes, examples in _EXAMPLES.items():
         if (own := view[takes]) is not None:
             java, kotlin, call = examples[own["kind"]]
+            call = call.replace("MASKED", _string(f"The {own.get('mask_word')} sat on the mat."))
             example = {"java": f"{java} = model.{call};", "kotlin": f"{kotlin} = model.{call}"}
             found = {name: own[name] for name in ("kind", "scores", "score_text")}
             labels = [_string(name) for name in own["names"]]
-            return found | {"labels": labels, "of": _OF[takes], "example": example, "note": _NOTES[takes]}
+            note = _NOTES["masks" if own["kind"] == "fill" else takes]
+            return found | {"labels": labels, "of": _OF[takes], "example": example, "note": note}
     return {"kind": "", "labels": []}
 
 
@@ -234,6 +241,7 @@ def _texts(texts: Mapping[str, Any], own: Mapping[str, Any], function: Mapping[s
     return {
         **texts,
         "ragged": ragged,
+        "mask_string": _string(texts["mask_word"]),
         "arguments": [f"Ragged.of({words[i]})" for i in given] if ragged else padded,
         "results": [
             f"result.{port['word']}{'.values()' if port['returned'] == 'Ragged' else ''}.floats()"

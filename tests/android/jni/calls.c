@@ -191,6 +191,8 @@ static jlong invoke(const method* own, const argument* arguments) {
         );
     } else if (IS("(JII[J)I")) {
         return CALL(jint, jlong, jint, jint, jobject)(env, type, NUMBER(0), INT(1), INT(2), OBJECT(3));
+    } else if (IS("(JI[B[J)I")) {
+        return CALL(jint, jlong, jint, jobject, jobject)(env, type, NUMBER(0), INT(1), OBJECT(2), OBJECT(3));
     } else if (IS("(JI)J")) {
         return CALL(jlong, jlong, jint)(env, type, NUMBER(0), INT(1));
     } else if (IS("(J" BUFFERS_TYPE "[J)I")) {

@@ -144,6 +144,40 @@ static dk_status answer(void) {
 }
 """
 
+FILL = r"""
+static dk_status answer(void) {
+    size_t counts[4096], at = 0, room = ROOM;
+    dk_word* words = room == 0 ? NULL : malloc(sizeof *words * room);
+    dk_status status;
+    if (count > 0 &&
+        NAME_fill(&session, (const char* const*)texts, lengths, count, BEST, NULL, 1, counts) != DK_ERROR_USAGE) {
+        puts("words at NULL are taken");
+    }
+    if (NAME_word(&session, 0, NULL, 0, NULL) != DK_ERROR_USAGE) {
+        puts("a length at NULL is taken");
+    }
+    status = NAME_fill(&session, (const char* const*)texts, lengths, count, BEST, words, room, counts);
+    for (size_t i = 0; status == DK_OK && i < count; ++i) {
+        printf("%zu", counts[i]);
+        for (size_t end = at + BEST * counts[i]; at < end && status == DK_OK; ++at) {
+            size_t bytes = 0;
+            char* word;
+            status = NAME_word(&session, words[at].token, NULL, 0, &bytes);
+            if (status != (bytes > 0 ? DK_ERROR_CAPACITY : DK_OK)) {
+                puts("the length of a word is wrong");
+            }
+            word = malloc(bytes + !bytes); /* exactly so many */
+            status = NAME_word(&session, words[at].token, word, bytes, &bytes);
+            printf("\t%d\t%.9g\t%.*s", (int)words[at].token, (double)words[at].score, (int)bytes, word);
+            free(word);
+        }
+        printf("\n");
+    }
+    free(words);
+    return status;
+}
+"""
+
 ANSWER = r"""
 static dk_status answer(void) {
     dk_span span;
@@ -158,12 +192,13 @@ static dk_status answer(void) {
 STRICT = ("-O1", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Werror")
 
 
-def source_of(manifest: Manifest, *, room: int = 4096) -> str:
-    """The program for a model. `room`: how many spans of tokens there is memory for."""
+def source_of(manifest: Manifest, *, room: int = 4096, best: int = 5) -> str:
+    """The program for a model. `room`: how many spans or words there is memory for; `best`: words for each mask."""
     assert manifest.task is not None
     prefix, kind = manifest.prefix, manifest.task.kind
-    text = COMMON + {"tokens": TOKENS, "answer": ANSWER}.get(kind, ROWS)
+    text = COMMON + {"tokens": TOKENS, "answer": ANSWER, "fill": FILL}.get(kind, ROWS)
     text = text.replace("NAME_KIND", f"{prefix}_{kind}").replace("NAME", prefix).replace("ROOM", str(room))
+    text = text.replace("BEST", str(best))
     text = text.replace("MACRO", prefix.upper())
     return text.replace("WIDTH", f"{prefix.upper()}_{'WIDTH' if kind == 'embed' else 'CLASSES'}")
 
@@ -173,10 +208,10 @@ class Program:
 
     launcher: tuple[str, ...] = ()
 
-    def __init__(self, dist: Path, place: Path, *options: str, room: int = 4096) -> None:
+    def __init__(self, dist: Path, place: Path, *options: str, room: int = 4096, best: int = 5) -> None:
         self.dist, self.program = dist, place / "app"
         place.mkdir(exist_ok=True)
-        (place / "app.c").write_text(source_of(read_manifest(dist), room=room))
+        (place / "app.c").write_text(source_of(read_manifest(dist), room=room, best=best))
         self.build(place, *options)
 
     def build(self, place: Path, *options: str) -> None:
@@ -200,6 +235,17 @@ class Program:
         done = subprocess.run(call, input=request, capture_output=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr.decode()[-3000:]
         return done.stdout.decode().splitlines()
+
+
+def words_of(lines: Sequence[str]) -> list[list[list[tuple[str, float]]]]:
+    """What the lines say of the masks of texts: for each the words and their scores."""
+    found = []
+    for line in lines:
+        masks, *fields = line.split("\t")
+        words = list(zip(fields[2::3], map(float, fields[1::3]), strict=True))
+        best = len(words) // int(masks)
+        found.append([words[at : at + best] for at in range(0, len(words), best)])
+    return found
 
 
 def spans_of(line: str) -> tuple[list[tuple[str, int, int]], list[float]]:
