@@ -26,8 +26,8 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 14
-SLOW = 8
+ELSEWHERE = 20
+SLOW = 12
 
 
 class Golden(Protocol):
