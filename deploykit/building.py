@@ -8,7 +8,6 @@ returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -206,7 +205,10 @@ def build(
     observer = Observer(on_stage, Path(dump_dir) if dump_dir else None, stop_after, on_explanation=on_explanation)
     given = dict(dims or {})
     capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
-    compare = None
+    # An artifact for this machine is measured itself; for others there is a build for this machine.
+    here = chosen.name == "host" and cpu == "native"
+    quantization = None if quantize is None else _quantization(quantize, samples, here=here)
+    compare = None if quantization is None or not here else quantization.check
     if check and not isinstance(model, Operator):
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
     options = PackageOptions(
@@ -217,9 +219,6 @@ def build(
         format=format,
         settings=settings or {},
     )
-    quantization = None if quantize is None else _quantization(quantize, samples, here=_runs_here(chosen, cpu))
-    if quantization is not None and quantization.runs_here:
-        options = replace(options, check=quantization.check)
     learned = samples if quantize is None else None
     return build_artifact(
         partial(_imported, model, given, seed_input, ragged, masks, weights, learned, policy, fuse, route),
@@ -243,13 +242,6 @@ def _quantization(kind: str, samples: str | Path | None, *, here: bool) -> Quant
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{samples} is no list of texts")
     return Quantization(kind, texts, here)
-
-
-def _runs_here(target: Target, cpu: str) -> bool:
-    """Whether artifacts of the target for this CPU are made for this machine."""
-    from deploykit.targets.base import find_target
-
-    return type(target) is type(find_target("host")) and cpu == "native"
 
 
 def _file_of(model: object) -> Path | None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
+from deploykit.artifact.manifest import MANIFEST, Manifest, files_of
 from deploykit.errors import ArtifactError, UsageError
 
 BUILD_FOLDER = "build"
@@ -145,7 +145,7 @@ def _require_replaceable(place: Path) -> None:
     if not present:
         return
     try:
-        known = {MANIFEST, *(entry.name for entry in read_manifest(place).files)}
+        known = {MANIFEST, *(entry.name for entry in files_of(place))}
     except ArtifactError as error:
         raise UsageError(f"{place} exists and was not made by deploykit: choose another output") from error
     foreign = sorted(name for name in present - known if not name.startswith(f"{BUILD_FOLDER}/"))

@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from pydantic import SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
 
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
@@ -283,16 +283,38 @@ def generator_version() -> str:
     return version("deploykit")
 
 
+class _Earlier(BaseModel):
+    """What is the same in manifests of earlier schema versions."""
+
+    schema_version: Annotated[int, Field(ge=1, lt=SCHEMA_VERSION)]
+    files: tuple[FileEntry, ...]
+
+
+def files_of(folder: Path) -> tuple[FileEntry, ...]:
+    """The files of an artifact folder, which may be one of an earlier schema version.
+
+    Raises `ArtifactError` as `read_manifest` does.
+    """
+    try:
+        return _Earlier.model_validate_json(_text_of(folder)).files
+    except ValidationError:
+        return read_manifest(folder).files
+
+
+def _text_of(folder: Path) -> str:
+    path = folder / MANIFEST
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{folder} is no artifact folder: {path} cannot be read ({error})") from error
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an artifact folder.
 
     Raises `ArtifactError` if the manifest is missing, damaged, or of another schema version.
     """
-    path = folder / MANIFEST
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{folder} is no artifact folder: {path} cannot be read ({error})") from error
+    path, text = folder / MANIFEST, _text_of(folder)
     try:
         found = json.loads(text).get("schema_version")
         if found != SCHEMA_VERSION:

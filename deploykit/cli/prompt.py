@@ -3,9 +3,8 @@
 Each line gives one line, of columns with a tab between them: the score and the class; of a model that embeds, the
 likeness of the closest line before it and that line; of one that answers questions, the score and the answer. A model
 that gives each token a class writes `token/class`, one that fills masks a column with a score and a token for each
-mask. A detector gives a column for each object, its score, class and box,
-and a segmentation one for each class, its share and name. With JSON, each line is a JSON document with all of the
-answer.
+mask. A detector gives a column for each object, its score, class and box, and a segmentation one for each class, its
+share and name. With JSON, each line is a JSON document with all of the answer.
 """
 
 from __future__ import annotations

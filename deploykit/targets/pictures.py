@@ -48,7 +48,7 @@ def emit(program: Program, version: str) -> dict[str, str]:
 
 def exported(program: Program) -> list[str]:
     """The symbols that a library exports."""
-    from deploykit.targets.single import exported_by
+    from deploykit.targets.sessions import exported_by
 
     task = task_of(program)
     return [] if task is None else exported_by(program, task)
@@ -57,7 +57,8 @@ def exported(program: Program) -> list[str]:
 def view(program: Program, version: str) -> dict[str, Any] | None:
     """What templates say of a model of pictures; None for other models. `bounds`: what a run takes at most, if dims
     have bounds."""
-    from deploykit.targets.single import bounds_of, common_view, output_of
+    from deploykit.targets.sessions import common_view
+    from deploykit.targets.single import bounds_of, output_of
 
     task = task_of(program)
     if task is None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds, at_upper_bounds
-from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.reads import is_static
-from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.compiler.codegen.host.text import in_comment
 from deploykit.compiler.dims import evaluate, free_vars
 
 if TYPE_CHECKING:
@@ -25,15 +22,6 @@ MOST_OUTPUTS, MOST_DIMS = 8, 16
 
 ROOM = 64
 """Bytes that a tensor in a workspace starts at a multiple of."""
-
-FUNCTIONS = ("open", "workspace_bytes", "set_workspace", "session_error")
-"""The symbols beside that of the task, without the model's prefix."""
-
-SCORES = {
-    "softmax": "Probabilities of classes",
-    "sigmoid": "Probabilities of classes, each of which may hold or not",
-    "as_is": "Numbers as the model gives them",
-}
 
 
 def function_of(program: Program, task: PictureEntry | SoundEntry) -> Function | None:
@@ -66,28 +54,6 @@ def bounds_of(function: Function) -> dict[str, int] | None:
         return None
     given, *others = [-(-4 * math.prod(size or ()) // ROOM) * ROOM for size in sizes]
     return {"arena": arena, "input": given, "outputs": sum(others)}
-
-
-def common_view(program: Program, task: PictureEntry | SoundEntry, version: str) -> dict[str, Any]:
-    """What the templates of both kinds of models need."""
-    prefix = prefix_of(program)
-    return {
-        "name": in_comment(program.name),
-        "version": version,
-        "prefix": prefix,
-        "macro": prefix.upper(),
-        "kind": task.kind,
-        "names": task.labels,
-        "labels": [c_string(label) for label in task.labels],
-        "scores": task.scores.upper(),
-        "score_text": SCORES[task.scores],
-    }
-
-
-def exported_by(program: Program, task: PictureEntry | SoundEntry) -> list[str]:
-    """The symbols that a library exports."""
-    names = (*FUNCTIONS, task.kind, *(("labels",) if task.labels else ()))
-    return [f"{prefix_of(program)}_{name}" for name in names]
 
 
 def c_float(value: float) -> str:

@@ -22,21 +22,12 @@ HEADER, SOURCE = "model_texts.h", "model_texts.c"
 COPIED = (*runtime.ANSWERS, *runtime.TEXT, *runtime.TEXTS)
 """Sources that all models of texts share."""
 
-FUNCTIONS = ("open", "workspace_bytes", "set_workspace", "session_error")
-"""The symbols beside that of the task, without the model's prefix."""
-
 _GIVES = {
     "embed": "vectors",
     "classify": "scores of classes",
     "tokens": "classes of tokens",
     "answer": "answers",
     "fill": "words",
-}
-
-_SCORES = {
-    "softmax": "Probabilities of classes",
-    "sigmoid": "Probabilities of classes, each of which may hold or not",
-    "as_is": "Numbers as the model gives them",
 }
 
 _TOKEN_BYTES, _RUNE_BYTES, _SPARE = 12, 2 * 13, 64
@@ -62,13 +53,10 @@ def emit(program: Program, version: str) -> dict[str, str]:
 
 def exported(program: Program) -> list[str]:
     """The symbols that a library exports."""
-    from deploykit.compiler.codegen.host.scope import prefix_of
+    from deploykit.targets.sessions import exported_by
 
     task = task_of(program)
-    if task is None:
-        return []
-    names = (*FUNCTIONS, task.kind, *(("labels",) if task.labels else ()), *(("word",) if task.kind == "fill" else ()))
-    return [f"{prefix_of(program)}_{name}" for name in names]
+    return [] if task is None else exported_by(program, task, *(("word",) if task.kind == "fill" else ()))
 
 
 def view(program: Program, version: str) -> dict[str, Any] | None:
@@ -76,9 +64,9 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     have bounds; `example` is a room for the workspace."""
     from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
     from deploykit.compiler.codegen.host.identifiers import c_string
-    from deploykit.compiler.codegen.host.scope import prefix_of
     from deploykit.compiler.codegen.host.text import in_comment
     from deploykit.compiler.dims import evaluate
+    from deploykit.targets.sessions import common_view
 
     task = task_of(program)
     if task is None:
@@ -92,14 +80,8 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     tables = program.task_files[FILE]
     arena = arena_bytes_at_bounds(function)
     bounds = None if arena is None else _bounds(program, task, arena, ragged=ragged)
-    return {
-        "name": in_comment(program.name),
-        "version": version,
-        "prefix": prefix_of(program),
-        "macro": prefix_of(program).upper(),
-        "kind": task.kind,
+    return common_view(program, task, version) | {
         "gives": _GIVES[task.kind],
-        "score_text": _SCORES[task.scores],
         "tables_bytes": len(tables),
         "ids": names.index(task.ids),
         "types": -1 if task.types is None else names.index(task.types),
@@ -110,9 +92,6 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "per_token": per_token,
         "width": 1 if task.kind == "answer" else evaluate(function.outputs[0].shape[-1], {}),
         "most": task.most_tokens,
-        "names": task.labels,
-        "labels": [c_string(label) for label in task.labels],
-        "scores": task.scores.upper(),
         "mask_token": task.mask_id,
         "mask_word": task.mask,
         "mask_text": c_string(task.mask) if task.mask else "NULL",

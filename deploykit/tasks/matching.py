@@ -11,6 +11,7 @@ from deploykit.errors import UsageError
 from deploykit.tasks.kinds import Run
 from deploykit.tasks.labels import Label, labelled
 from deploykit.tasks.picture_sources import pixels_of
+from deploykit.tasks.texts import padded
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import PairEntry
@@ -39,10 +40,8 @@ class Pairs:
         """The inputs for texts, padded to the longest one, or to the most tokens if padding counts."""
         task = self.task
         rows = [self.tokenizer.encode(text, most=task.most_tokens or 0).ids for text in texts]
-        length = max(map(len, rows)) if task.padding is None else int(task.most_tokens or 0)
-        ids = np.full((len(rows), length), task.padding or 0, np.int64)
-        mask = np.zeros(ids.shape, np.int64)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = row
-            mask[number, : len(row)] = 1
-        return {task.ids: ids} | ({} if task.mask is None else {task.mask: mask})
+        length = None if task.padding is None else task.most_tokens
+        found = {task.ids: padded(rows, length, task.padding or 0)}
+        if task.mask is not None:
+            found[task.mask] = padded([np.ones(len(row), np.int64) for row in rows], length)
+        return found

@@ -135,7 +135,7 @@ class Texts:
             return found
         assert self._mask is not None
         found[self._mask] = [np.ones(len(row), np.int64) for row in ids]
-        return {name: _padded(rows) for name, rows in found.items()}
+        return {name: padded(rows) for name, rows in found.items()}
 
     def _rows(self, values: Any, encodings: Sequence[Encoding]) -> list[np.ndarray]:
         """The results for the tokens of each text, without padding."""
@@ -151,8 +151,9 @@ class Texts:
         return found
 
 
-def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
-    result = np.zeros((len(rows), max(map(len, rows))), np.int64)
+def padded(rows: Sequence[np.ndarray], length: int | None = None, padding: int = 0) -> np.ndarray:
+    """Rows of numbers as an array, padded behind to the longest one or to a length."""
+    result = np.full((len(rows), max(map(len, rows)) if length is None else length), padding, np.int64)
     for row, values in zip(result, rows, strict=True):
         row[: len(values)] = values
     return result

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploykit import runtime
-from deploykit.engines.native.gpu import cache_folder
+from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.toolchain import find_c_compiler

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deploykit.artifact.folder import artifact_folder, check_output
-from deploykit.artifact.manifest import Manifest, describe_files, read_manifest, verify_files
+from deploykit.artifact.manifest import SCHEMA_VERSION, Manifest, describe_files, read_manifest, verify_files
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.pipeline import write_artifact
 from deploykit.targets.base import PackageOptions, find_target, target_names, targets
@@ -91,6 +91,21 @@ def test_files_made_by_the_makefile_are_replaced_too(tmp_path: Path) -> None:
     with artifact_folder(tmp_path / "dist") as folder:
         fill(folder, "new")
     assert contents(tmp_path / "dist") == [*FILES]
+
+
+def test_an_artifact_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
+    with artifact_folder(tmp_path / "dist") as folder:
+        fill(folder, "old")
+    manifest = tmp_path / "dist" / "manifest.json"
+    earlier = json.loads(manifest.read_text()) | {"schema_version": SCHEMA_VERSION - 1, "renamed": "since"}
+    manifest.write_text(json.dumps(earlier))
+    (tmp_path / "dist" / "notes.txt").touch()
+    with pytest.raises(UsageError, match=r"dist also holds notes\.txt, which would be lost"):
+        check_output(tmp_path / "dist")
+    (tmp_path / "dist" / "notes.txt").unlink()
+    with artifact_folder(tmp_path / "dist") as folder:
+        fill(folder, "new")
+    assert read_manifest(tmp_path / "dist")
 
 
 def test_other_files_and_folders_are_not_replaced(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from deploykit.dtypes import DTYPES
 from deploykit.engines import KeepingEngine, no_stream, on_host
-from deploykit.engines.native.gpu import cache_folder
+from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.held import Held
 from deploykit.errors import DeploykitError, DeviceError, ShapeError
 

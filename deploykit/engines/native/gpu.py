@@ -15,6 +15,7 @@ import numpy as np
 
 from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.engines import failure
+from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
 
@@ -245,20 +246,6 @@ class Gpu:
         if status != DK_OK:
             text = self._open.driver.error or b"the device failed"
             raise failure(status, text.decode(errors="replace"))
-
-
-def cache_folder() -> Path | None:
-    """The folder for what is kept between processes; None if there can be none."""
-    home = os.environ.get("HOME", "")
-    base = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
-    if not base:
-        return None
-    folder = Path(base) / "deploykit"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder
 
 
 def _cache(driver: str, code_hash: int) -> bytes | None:

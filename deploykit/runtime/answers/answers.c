@@ -22,11 +22,20 @@ dk_status dk_check_workspace(dk_model* model, const char* what, const void* work
     return DK_ERROR_ARENA;
 }
 
-dk_status dk_use_workspace(dk_model* model, const void* workspace, size_t bytes) {
-    if (workspace != NULL && (uintptr_t)workspace % DK_ALIGNMENT == 0 && bytes > 0) {
+dk_status dk_use_workspace(dk_model* model, dk_workspace* workspace, void* data, size_t bytes) {
+    const bool usable = data != NULL && (uintptr_t)data % DK_ALIGNMENT == 0 && bytes > 0;
+    workspace->data = usable ? data : NULL;
+    workspace->bytes = bytes;
+    if (usable) {
         return DK_OK;
     }
     return dk_fail(model, DK_ERROR_ARENA, "the workspace is NULL or empty, or not at a multiple of 64 bytes");
+}
+
+dk_status dk_check_single(dk_model* model, const dk_workspace* workspace, const void* results, const char* wrong) {
+    wrong = results == NULL ? "the results are NULL" : wrong;
+    wrong = workspace->data == NULL ? "there is no workspace: set one" : wrong;
+    return wrong == NULL ? DK_OK : dk_fail(model, DK_ERROR_USAGE, wrong);
 }
 
 void dk_fill_tensor(dk_tensor* tensor, void* data, size_t bytes, dk_dtype dtype) {
@@ -95,8 +104,14 @@ dk_status dk_plan_run(
     return DK_OK;
 }
 
-void dk_place_run(const dk_functions* functions, dk_single_run* run, void* workspace) {
-    unsigned char* next = (unsigned char*)workspace;
+dk_status dk_place_run(
+    const dk_functions* functions, dk_model* model, const char* what, const dk_workspace* workspace, dk_single_run* run
+) {
+    const dk_status status = dk_check_workspace(model, what, workspace->data, workspace->bytes, run->bytes);
+    unsigned char* next = (unsigned char*)workspace->data;
+    if (status != DK_OK) {
+        return status;
+    }
     run->input.data = next;
     next += DK_ROOM(run->input.bytes);
     run->before = next;
@@ -105,6 +120,7 @@ void dk_place_run(const dk_functions* functions, dk_single_run* run, void* works
         next += DK_ROOM(run->outputs[i].bytes);
     }
     run->after = next;
+    return DK_OK;
 }
 
 dk_status dk_do_run(const dk_functions* functions, dk_model* model, dk_single_run* run) {

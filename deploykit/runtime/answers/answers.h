@@ -46,14 +46,23 @@ typedef struct dk_single_run {
     void* after;
 } dk_single_run;
 
+/* What a session of such a model works in; `data` is NULL while there is nothing. */
+typedef struct dk_workspace {
+    void* data;
+    size_t bytes;
+} dk_workspace;
+
 /* Note an error. Returns `status`. */
 dk_status dk_fail(dk_model* model, dk_status status, const char* words);
 
 /* Check a workspace; `what` needs `needed` bytes of it. */
 dk_status dk_check_workspace(dk_model* model, const char* what, const void* workspace, size_t bytes, size_t needed);
 
-/* The same for a workspace of a model that takes one tensor, of which only a run says what it needs. */
-dk_status dk_use_workspace(dk_model* model, const void* workspace, size_t bytes);
+/* Take memory as the workspace of a model that takes one tensor; only a run says how much it needs. */
+dk_status dk_use_workspace(dk_model* model, dk_workspace* workspace, void* data, size_t bytes);
+
+/* Check a call: whether there are a workspace and results. `wrong` is what is wrong with the rest, or NULL. */
+dk_status dk_check_single(dk_model* model, const dk_workspace* workspace, const void* results, const char* wrong);
 
 /* A tensor without a shape. */
 void dk_fill_tensor(dk_tensor* tensor, void* data, size_t bytes, dk_dtype dtype);
@@ -68,8 +77,10 @@ dk_status dk_plan_run(
     dk_single_run* run
 );
 
-/* Put the tensors of a planned run into a workspace which has `run->bytes`. */
-void dk_place_run(const dk_functions* functions, dk_single_run* run, void* workspace);
+/* Put the tensors of a planned run into the workspace, if it has room; `what` is what the run is for. */
+dk_status dk_place_run(
+    const dk_functions* functions, dk_model* model, const char* what, const dk_workspace* workspace, dk_single_run* run
+);
 
 /* Run. */
 dk_status dk_do_run(const dk_functions* functions, dk_model* model, dk_single_run* run);

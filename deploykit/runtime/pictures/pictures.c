@@ -45,35 +45,25 @@ size_t dk_pictures_bytes(const dk_pictures* own, dk_model* model, int32_t width,
 }
 
 dk_status dk_pictures_use(dk_pictures* own, dk_model* model, void* workspace, size_t bytes) {
-    const dk_status status = own->task == NULL ? DK_ERROR_USAGE : dk_use_workspace(model, workspace, bytes);
-    own->workspace = status == DK_OK ? workspace : NULL;
-    own->bytes = bytes;
-    return status;
+    return own->task == NULL ? DK_ERROR_USAGE : dk_use_workspace(model, &own->workspace, workspace, bytes);
 }
 
 /* Prepare a picture and run. */
 static dk_status
 run_on(dk_pictures* own, dk_model* model, const dk_picture* picture, const void* results, dk_single_run* run) {
-    const char* wrong = dk_picture_error(picture);
+    const dk_pictures_task* task = own->task;
     dk_status status;
-    if (own->task == NULL) {
+    if (task == NULL) {
         return DK_ERROR_USAGE; /* opening failed, and the model says why */
     }
-    wrong = results == NULL ? "the results are NULL" : wrong;
-    wrong = own->workspace == NULL ? "there is no workspace: set one" : wrong;
-    if (wrong != NULL) {
-        return dk_fail(model, DK_ERROR_USAGE, wrong);
-    }
-    status = plan(own, model, picture->height, picture->width, run);
-    if (status == DK_OK) {
-        status = dk_check_workspace(model, "this picture", own->workspace, own->bytes, run->bytes);
-    }
+    status = dk_check_single(model, &own->workspace, results, dk_picture_error(picture));
+    status = status != DK_OK ? status : plan(own, model, picture->height, picture->width, run);
+    status = status != DK_OK ? status : dk_place_run(&task->functions, model, "this picture", &own->workspace, run);
     if (status != DK_OK) {
         return status;
     }
-    dk_place_run(&own->task->functions, run, own->workspace);
-    dk_prepare_picture(&own->task->steps, picture, (float*)run->input.data, run->before);
-    return dk_do_run(&own->task->functions, model, run);
+    dk_prepare_picture(&task->steps, picture, (float*)run->input.data, run->before);
+    return dk_do_run(&task->functions, model, run);
 }
 
 dk_status dk_pictures_vector(dk_pictures* own, dk_model* model, const dk_picture* picture, float* vector) {

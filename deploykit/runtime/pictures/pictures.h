@@ -61,8 +61,7 @@ typedef struct dk_object {
 
 typedef struct dk_pictures {
     const dk_pictures_task* task;
-    void* workspace;
-    size_t bytes;
+    dk_workspace workspace;
 } dk_pictures;
 
 /* An upper bound of `dk_picture_scratch`, for new sizes of at least `least` rows and inputs with `columns`; `support`

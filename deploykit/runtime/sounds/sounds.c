@@ -45,34 +45,23 @@ size_t dk_sounds_bytes(const dk_sounds* own, dk_model* model, size_t count, int3
 }
 
 dk_status dk_sounds_use(dk_sounds* own, dk_model* model, void* workspace, size_t bytes) {
-    const dk_status status = own->task == NULL ? DK_ERROR_USAGE : dk_use_workspace(model, workspace, bytes);
-    own->workspace = status == DK_OK ? workspace : NULL;
-    own->bytes = bytes;
-    return status;
+    return own->task == NULL ? DK_ERROR_USAGE : dk_use_workspace(model, &own->workspace, workspace, bytes);
 }
 
 /* Prepare a sound and run. */
 static dk_status
 run_on(dk_sounds* own, dk_model* model, const dk_sound* sound, const void* results, dk_single_run* run) {
     const dk_sounds_task* task = own->task;
-    const char* wrong = dk_sound_error(sound);
     dk_status status;
     if (task == NULL) {
         return DK_ERROR_USAGE; /* opening failed, and the model says why */
     }
-    wrong = results == NULL ? "the results are NULL" : wrong;
-    wrong = own->workspace == NULL ? "there is no workspace: set one" : wrong;
-    if (wrong != NULL) {
-        return dk_fail(model, DK_ERROR_USAGE, wrong);
-    }
-    status = plan(own, model, sound->count, sound->rate, run);
-    if (status == DK_OK) {
-        status = dk_check_workspace(model, "this sound", own->workspace, own->bytes, run->bytes);
-    }
+    status = dk_check_single(model, &own->workspace, results, dk_sound_error(sound));
+    status = status != DK_OK ? status : plan(own, model, sound->count, sound->rate, run);
+    status = status != DK_OK ? status : dk_place_run(&task->functions, model, "this sound", &own->workspace, run);
     if (status != DK_OK) {
         return status;
     }
-    dk_place_run(&task->functions, run, own->workspace);
     if (!dk_prepare_sound(sound, task->rate, task->normal, (float*)run->input.data, run->before)) {
         return dk_fail(
             model, DK_ERROR_DATA, "samples must be finite: these have infinities or values that are no numbers"

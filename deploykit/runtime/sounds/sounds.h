@@ -38,8 +38,7 @@ typedef struct dk_sounds_task {
 
 typedef struct dk_sounds {
     const dk_sounds_task* task;
-    void* workspace;
-    size_t bytes;
+    dk_workspace workspace;
 } dk_sounds;
 
 /* What resampling needs to know of two rates. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +69,9 @@ def weights_of(
         if piece and (large or len(piece) + room > most):
             yield goes_on, bytes(piece)
             piece, goes_on = bytearray(), False
-        for part in (*pieces(data), (None, np.zeros(room - data.nbytes, np.uint8))):
-            piece += part[1].data
+        rest = np.zeros(room - data.nbytes, np.uint8)
+        for part in chain((own for _, own in pieces(data)), (rest,)):
+            piece += part.data
             while len(piece) > most:
                 yield goes_on, bytes(piece[:most])
                 del piece[:most]

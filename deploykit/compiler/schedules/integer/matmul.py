@@ -157,10 +157,8 @@ class _Emitter:
         self.vectors = product.width // self.lanes
         spare = self.vectors + 1 + product.dot.spare
         self.tallest = max(1, min(TALLEST, (device.vector_registers - spare) // self.vectors))
-        self.together = 1
         by_element = device.by_element and bits_of(product.dot.left) * product.dot.group == 32
-        if by_element:
-            self.together = self.lanes
+        self.together = self.lanes if by_element else 1
         if by_element or device.loads_first:
             self.tallest = min(TALLEST, tallest_with_factors(device, self.vectors))
         self.matrices = matrices.multiplies(device, product.dot)
