@@ -76,15 +76,19 @@ def test_a_tensor_that_no_buffer_holds(heavy: Path) -> None:
 
 
 TIED = """<ir_version: 9, opset_import: ["": 20]>
-spread (int64[batch, seq] ids) => (float[batch, seq, 3040] tied, float[batch, seq, 3041] odd) {
+spread (int64[batch, seq] ids)
+    => (float[batch, seq, 3040] tied, float[batch, seq, 3041] odd, float[batch, seq, 3040] panels) {
     x = Gather(table, ids)
     t = Transpose<perm = [1, 0]>(table)
     y = MatMul(x, t)
     z = MatMul(x, w)
+    v = MatMul(x, even)
     tied = Cast<to = 1>(y)
     odd = Cast<to = 1>(z)
+    panels = Cast<to = 1>(v)
 }"""
-"""The table is read by rows and, in panels, by vectors. The other weight is read by elements."""
+"""The table is read by rows, for both of its uses. Of the other weights, one is read by elements and one, in panels, by
+vectors."""
 
 PART = 128 << 10
 
@@ -100,7 +104,7 @@ class Small(WebTarget):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -> None:
-    model = seeded(TIED, {"table": (3040, 64), "w": (64, 3041)}, dtype)
+    model = seeded(TIED, {"table": (3040, 64), "w": (64, 3041), "even": (64, 3040)}, dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deploykit.targets.webgpu.SHARD_BYTES", PART // 4)
         deploykit.build(model, Small(), output=tmp_path / "dist")
@@ -111,7 +115,7 @@ def test_constants_that_are_larger_than_a_binding(tmp_path: Path, dtype: type) -
     # First the smallest bindings that the shaders support, with buffers too small for a constant; then large ones.
     found = in_chromium(tmp_path / "dist", f"spread.html?bound={PART},{1 << 26}&most={2 * PART},{1 << 26}", gpu=True)
     assert "error" not in found, found["error"]
-    assert len(found["differences"]) == 2 * 2 * 3 * 2
+    assert len(found["differences"]) == 2 * 2 * 3 * 3
     assert max(found["differences"]) < {np.float32: 1e-5, np.float16: 2e-3}[dtype]
     assert [len(buffers) for buffers in found["weights"]] == 3 * [3 * -(-size // (2 * PART))] + 3 * [1]
     assert max(max(buffers) for buffers in found["weights"][:3]) == 2 * PART

@@ -32,10 +32,10 @@ def sample(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
     return rng.standard_normal(shape).astype(dtype) if dtype == "float32" else rng.integers(0, 2, shape).astype(dtype)
 
 
-def check(compiled: Compiled, inputs: Sequence[np.ndarray], expected: np.ndarray) -> None:
+def check(compiled: Compiled, inputs: Sequence[np.ndarray], expected: np.ndarray, rtol: float = 1e-5) -> None:
     out = fenced(np.full(expected.shape, 7).astype(expected.dtype))
     compiled.bind([*(fenced(x) for x in inputs), out])()
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(out, expected, rtol=rtol, atol=1e-6)
 
 
 @devices

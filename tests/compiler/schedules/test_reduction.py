@@ -29,6 +29,17 @@ def test_reduction_over(axes: tuple[int, ...], operation: str, device: Device) -
 
 
 @devices
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("finish", [lambda total: total, topi.nn.relu], ids=["sum", "relu"])
+def test_long_sums_are_exact(axes: tuple[int, ...], finish: Callable[[te.Tensor], te.Tensor], device: Device) -> None:
+    """Every rounding of a sum of equal numbers goes the same way: one accumulator would be off by up to 1 %."""
+    compiled = Compiled(kernel([(N, 3, M)], lambda a: finish(topi.sum(a, axis=axes))), device)
+    for n, m in [(1, 1_000_000), (1_000_000, 1), (2, 511), (513, 2), (4097, 65), (2, 16_385)]:
+        a = np.full((n, 3, m), 0.1, "float32")
+        check(compiled, [a], a.sum(axes, dtype="float64").astype("float32"), rtol=5e-5)
+
+
+@devices
 def test_a_sum_of_nothing_is_zero(device: Device) -> None:
     compiled = Compiled(kernel([(N, M)], lambda a: topi.sum(a, axis=1)), device)
     check(compiled, [np.zeros((3, 0), "float32")], np.zeros(3, "float32"))
