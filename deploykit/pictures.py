@@ -69,7 +69,7 @@ class Edges:
 class Picture:
     """What is done with a picture, in this order; None leaves a step out. `size` is a height and width, or follows from
     the picture. The centre of the size `crop` is cut out. Then points are multiplied by `scale`, and `mean` and
-    `deviation` of each channel make them normal."""
+    `deviation` of each channel make them normal. With `bgr`, the channels of the result are blue, green and red."""
 
     size: tuple[int, int] | Edges | None = None
     filter: Filter = "bilinear"
@@ -77,6 +77,7 @@ class Picture:
     scale: float | None = None
     mean: tuple[float, ...] | None = None
     deviation: tuple[float, ...] | None = None
+    bgr: bool = False
 
     def prepared(self, picture: object) -> np.ndarray:
         """The picture as float32 (3, height, width). Raises `UsageError` for what is no picture of 8-bit integers."""
@@ -86,7 +87,8 @@ class Picture:
             pixels = resized(pixels, size, self.filter)
         if self.crop is not None:
             pixels = centre(pixels, self.crop)
-        return np.stack([values[pixels[:, :, channel]] for channel, values in enumerate(self.values())])
+        planes = [values[pixels[:, :, channel]] for channel, values in enumerate(self.values())]
+        return np.stack(planes[::-1] if self.bgr else planes)
 
     def values(self) -> np.ndarray:
         """What each of the 256 points becomes in each channel: float32 (3, 256)."""

@@ -112,6 +112,7 @@ def _steps(task: PictureEntry) -> dict[str, Any]:
         "edges": (edges.shortest, edges.longest or 0),
         "crop": picture.crop or (0, 0),
         "cubic": picture.filter == "bicubic",
+        "bgr": picture.bgr,
         "scale": repr(1.0 if picture.scale is None else picture.scale),
         "mean": [c_float(value) for value in (picture.mean if normal and picture.mean else (0.0,) * 3)],
         "deviation": [c_float(value) for value in (picture.deviation if normal and picture.deviation else (1.0,) * 3)],

@@ -48,11 +48,11 @@ static void prepare(const dk_picture_steps* steps, const dk_picture* picture) {
 }
 
 int main(void) {
-    int32_t given[11];
+    int32_t given[12];
     while (next(given, sizeof given)) {
-        dk_picture_steps steps = {given[0], given[1],      given[2], given[3], given[4],
-                                  given[5], given[6] != 0, 0,        {0},      {0}};
-        dk_picture picture = {NULL, given[7], given[8], (dk_points)given[9], (size_t)given[10]};
+        dk_picture_steps steps = {given[0],      given[1],      given[2], given[3], given[4], given[5],
+                                  given[6] != 0, given[7] != 0, 0,        {0},      {0}};
+        dk_picture picture = {NULL, given[8], given[9], (dk_points)given[10], (size_t)given[11]};
         uint64_t bytes;
         uint8_t* data;
         if (!next(&steps.scale, sizeof steps.scale) || !next(steps.mean, sizeof steps.mean) ||

@@ -41,9 +41,20 @@ def request_of(
     edges = picture.size if isinstance(picture.size, Edges) else Edges(0)
     crop = picture.crop or (0, 0)
     cubic = picture.filter == "bicubic"
-    steps = (*size, edges.shortest, edges.longest or 0, *crop, cubic, width, height, points or channels, stride)
+    steps = (
+        *size,
+        edges.shortest,
+        edges.longest or 0,
+        *crop,
+        cubic,
+        picture.bgr,
+        width,
+        height,
+        points or channels,
+        stride,
+    )
     mean, deviation = picture.mean or (0, 0, 0), picture.deviation or (1, 1, 1)
-    values = struct.pack("<11id6f", *steps, 1 if picture.scale is None else picture.scale, *mean, *deviation)
+    values = struct.pack("<12id6f", *steps, 1 if picture.scale is None else picture.scale, *mean, *deviation)
     gap = b"\xab" * max(stride - width * channels, 0)
     data = gap.join(row.tobytes() for row in pixels)
     return values + struct.pack("<Q", len(data)) + data

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.pictures import Edges, Picture, rgb
+from deploykit.pictures import Edges, Filter, Picture, rgb
 from deploykit.runtime import JS_MODULES
 from deploykit.tasks.segments import best_classes
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE
@@ -50,7 +50,8 @@ def pictures(count: int) -> list[tuple[np.ndarray, Picture]]:
         crop = (size[1], int(random.integers(1, 90))) if number % 5 > 2 else None
         mean, deviation = (tuple(random.uniform(0.1, 0.9, 3).tolist()) for _ in range(2))
         values = [(None, None, None), (1 / 255, None, None), (1 / 255, mean, deviation)][number % 3]
-        made.append((pixels, Picture(sides, "bicubic" if number % 7 > 3 else "bilinear", crop, *values)))
+        by: Filter = "bicubic" if number % 7 > 3 else "bilinear"
+        made.append((pixels, Picture(sides, by, crop, *values, bgr=number % 11 > 7)))
     return made
 
 

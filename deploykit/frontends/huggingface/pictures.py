@@ -26,26 +26,62 @@ OPENAI = {
     "image_mean": [0.48145466, 0.4578275, 0.40821073],
     "image_std": [0.26862954, 0.26130258, 0.27577711],
 }
-CROPPED = {"do_center_crop": True, "crop_size": {"height": 224, "width": 224}}
+SQUARE = {"height": 224, "width": 224}
+EDGE = {"shortest_edge": 224}
+CROPPED = {"do_center_crop": True, "crop_size": SQUARE}
+CLIP = {**OPENAI, **CROPPED, "resample": BICUBIC, "size": EDGE}
+MOBILE_NET = {**HALVES, **CROPPED, "resample": BILINEAR, "size": {"shortest_edge": 256}}
+DETR = {**IMAGENET, "resample": BILINEAR, "size": {"shortest_edge": 800, "longest_edge": 1333}}
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "ViT": {**HALVES, "resample": BILINEAR, "size": {"height": 224, "width": 224}},
+    "ViT": {**HALVES, "resample": BILINEAR, "size": SQUARE},
     "DeiT": {**HALVES, **CROPPED, "resample": BICUBIC, "size": {"height": 256, "width": 256}},
-    "Bit": {**OPENAI, **CROPPED, "resample": BICUBIC, "size": {"shortest_edge": 224}},
-    "CLIP": {**OPENAI, **CROPPED, "resample": BICUBIC, "size": {"shortest_edge": 224}},
-    "Siglip": {**HALVES, "resample": BICUBIC, "size": {"height": 224, "width": 224}},
+    "Beit": {**HALVES, "resample": BICUBIC, "size": SQUARE, "crop_size": SQUARE},
+    "Bit": CLIP,
+    "Blip": {**OPENAI, "resample": BICUBIC, "size": {"height": 384, "width": 384}},
+    "CLIP": CLIP,
+    "ChineseCLIP": CLIP,
+    "Siglip": {**HALVES, "resample": BICUBIC, "size": SQUARE},
     "ConvNext": {**HALVES, "resample": BICUBIC, "size": {"shortest_edge": 384}, "crop_pct": 224 / 256},
+    "Levit": {**IMAGENET, **CROPPED, "resample": BICUBIC, "size": EDGE, "crop_pct": 224 / 256},
+    "MobileNetV1": MOBILE_NET,
+    "MobileNetV2": MOBILE_NET,
+    "MobileViT": {
+        **HALVES,
+        "do_center_crop": True,
+        "do_normalize": False,
+        "do_flip_channel_order": True,
+        "resample": BICUBIC,
+        "size": EDGE,
+        "crop_size": {"height": 256, "width": 256},
+    },
+    "PoolFormer": {**IMAGENET, **CROPPED, "resample": BICUBIC, "size": EDGE, "crop_pct": 0.9},
+    "Pvt": {**IMAGENET, "resample": BICUBIC, "size": SQUARE},
     "Segformer": {**IMAGENET, "resample": BILINEAR, "size": {"height": 512, "width": 512}},
-    "Detr": {**IMAGENET, "resample": BILINEAR, "size": {"shortest_edge": 800, "longest_edge": 1333}},
+    "Detr": DETR,
+    "ConditionalDetr": DETR,
+    "DeformableDetr": DETR,
+    "RTDetr": {**IMAGENET, "do_normalize": False, "resample": BILINEAR, "size": {"height": 640, "width": 640}},
 }
 """The defaults of each processor; a size that is one number is that of the shortest edge where the default says so."""
 
 OF_MODELS: Mapping[str, str] = {
+    "beit": "Beit",
     "clip": "CLIP",
+    "conditional_detr": "ConditionalDetr",
     "convnext": "ConvNext",
+    "deformable_detr": "DeformableDetr",
     "deit": "DeiT",
     "detr": "Detr",
     "dinov2": "Bit",
+    "levit": "Levit",
+    "mobilenet_v1": "MobileNetV1",
+    "mobilenet_v2": "MobileNetV2",
+    "mobilevit": "MobileViT",
+    "mobilevitv2": "MobileViT",
+    "poolformer": "PoolFormer",
+    "pvt": "Pvt",
+    "regnet": "ConvNext",
     "resnet": "ConvNext",
     "segformer": "Segformer",
     "siglip": "Siglip",
@@ -71,7 +107,8 @@ def read_picture(folder: Folder) -> Picture | None:
     kind = _kind(entries, str(folder.config["model_type"]), where)
     found = {**COMMON, **DEFAULTS[kind], **{key: value for key, value in entries.items() if value is not None}}
     for key, value in found.items():
-        if key.startswith("do_") and value and key not in WITHOUT_EFFECT:
+        known = key in WITHOUT_EFFECT or (key == "do_flip_channel_order" and kind == "MobileViT")
+        if key.startswith("do_") and value and not known:
             raise UnsupportedModelError(f"{where} says {key}={value!r}, a step that is unknown")
     if found.get("pad_size") is not None:
         raise UnsupportedModelError(f"{where} says pad_size={found['pad_size']!r}: padding pictures is unknown")
@@ -82,6 +119,7 @@ def read_picture(folder: Folder) -> Picture | None:
         scale=float(found["rescale_factor"]) if found["do_rescale"] else None,
         mean=mean if found["do_normalize"] else None,
         deviation=deviation if found["do_normalize"] else None,
+        bgr=bool(found.get("do_flip_channel_order")),
     )
 
 
@@ -136,6 +174,8 @@ def _geometry(
     by = FILTERS[found["resample"]]
     size = _size(kind, found, where) if found["do_resize"] else None
     crop = _pair(found, "crop_size", where) if found.get("do_center_crop") else None
+    if kind in ENLARGED and size is not None:
+        size = _enlarged(size, float(found["crop_pct"]), where)
     if kind != "ConvNext" or size is None:
         return size, by, crop
     if not isinstance(size, Edges) or size.longest is not None or crop is not None:
@@ -152,11 +192,22 @@ WARPED_FROM = 384
 """Pixels: from this size on, a ConvNextImageProcessor changes the aspect ratio instead of cropping."""
 
 
+ENLARGED = ("Levit", "PoolFormer")
+"""Processors whose size is that of a part of the resized picture."""
+
+
+def _enlarged(size: tuple[int, int] | Edges, part: float, where: str) -> Edges:
+    """The size of a picture of which `part` has `size`."""
+    if not isinstance(size, Edges) or size.longest is not None or not 0 < part <= 1:
+        raise UnsupportedModelError(f"{where}: its processor has one size, of the shortest edge, and crop_pct up to 1")
+    return Edges(int(size.shortest / part))
+
+
 def _size(kind: str, found: Mapping[str, Any], where: str) -> tuple[int, int] | Edges:
     size = found["size"]
     if isinstance(size, int) and "shortest_edge" in DEFAULTS[kind]["size"]:
         size = {"shortest_edge": size}
-        if kind == "Detr":
+        if "longest_edge" in DEFAULTS[kind]["size"]:
             size["longest_edge"] = found.get("max_size", 1333)
     if not isinstance(size, dict) or {"height", "width"} <= size.keys():
         return _pair(found, "size", where)

@@ -17,6 +17,7 @@ import { ShapeError } from './errors.mjs';
  * @property {number | null} scale
  * @property {readonly number[] | null} mean
  * @property {readonly number[] | null} deviation
+ * @property {boolean} bgr
  */
 
 /** Fractional bits of a weight. */
@@ -45,13 +46,14 @@ function cubic(distance) {
  * @returns {{ data: Float32Array, shape: [number, number, number, number] }}
  */
 export function prepared(picture, steps) {
-  const { size, filter, crop } = steps;
+  const { size, filter, crop, bgr } = steps;
   const sized = size ? resized(picture, 'shortest' in size ? edgesOf(size, picture) : size, filter) : picture;
   const [height, width] = crop ?? [sized.height, sized.width];
   const [top, left] = [startOf(sized.height, height), startOf(sized.width, width)];
   const values = valuesOf(steps);
   const data = new Float32Array(CHANNELS * height * width);
-  for (let channel = 0, place = 0; channel < CHANNELS; channel += 1) {
+  for (let plane = 0, place = 0; plane < CHANNELS; plane += 1) {
+    const channel = bgr ? CHANNELS - 1 - plane : plane;
     for (let y = top; y < top + height; y += 1) {
       for (let x = left; x < left + width; x += 1, place += 1) {
         const inside = y >= 0 && y < sized.height && x >= 0 && x < sized.width;

@@ -38,6 +38,7 @@ typedef struct dk_picture_steps {
     int32_t shortest, longest;       /* edges of the new size, which keeps the aspect ratio; 0: none */
     int32_t crop_height, crop_width; /* the centre is cut out, black where the picture is smaller; 0: all of it */
     bool cubic;                      /* the filter is bicubic, not bilinear */
+    bool bgr;                        /* the channels of the result are blue, green and red */
     double scale;
     float mean[3], deviation[3];
 } dk_picture_steps;

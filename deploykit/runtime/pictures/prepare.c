@@ -282,7 +282,8 @@ void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture
             make_row(steps, picture, &own, (int32_t)(own.rows.start + y - own.rows.before), &done);
         }
         for (int32_t c = 0; c < CHANNELS; ++c) {
-            float* row = input + (size_t)(c * size[0] + y) * (size_t)size[1];
+            const int64_t plane = steps->bgr ? CHANNELS - 1 - c : c;
+            float* row = input + (size_t)(plane * size[0] + y) * (size_t)size[1];
             const float* values = own.values + c * VALUES;
             for (int64_t x = 0; x < size[1]; ++x) {
                 const int64_t from = x - own.columns.before;

@@ -47,13 +47,13 @@ def test_folders_that_say_nothing(tmp_path: Path) -> None:
         ({"size": {"height": 30, "width": 40}}, (30, 40)),
         ({"image_processor_type": "CLIPImageProcessor", "crop_size": 50}, (50, 50)),
         ({"image_processor_type": "DetrImageProcessor"}, (800, 800)),
-        ({"image_processor_type": "MobileViTImageProcessor", "size": {"shortest_edge": 70}}, (70, 70)),
+        ({"image_processor_type": "DPTImageProcessor", "size": {"shortest_edge": 70}}, (70, 70)),
         (
-            {"image_processor_type": "MobileViTImageProcessor", "size": 70, "crop_size": {"height": 6, "width": 8}},
+            {"image_processor_type": "DPTImageProcessor", "size": 70, "crop_size": {"height": 6, "width": 8}},
             (6, 8),
         ),
-        ({"image_processor_type": "MobileViTImageProcessor", "size": {"longest_edge": 70}}, None),
-        ({"image_processor_type": "MobileViTImageProcessor"}, None),
+        ({"image_processor_type": "DPTImageProcessor", "size": {"longest_edge": 70}}, None),
+        ({"image_processor_type": "DPTImageProcessor"}, None),
     ],
 )
 def test_sizes_that_an_export_is_compared_at(

@@ -305,7 +305,7 @@ CASES = (
     free(
         "segformer",
         "SegformerForSemanticSegmentation",
-        **PYRAMID,
+        **{**PYRAMID, "num_hidden_layers": 4},
         decoder_hidden_size=16,
     ),
     fixed("siglip-vision", "SiglipVisionModel"),
