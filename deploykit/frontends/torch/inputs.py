@@ -7,6 +7,7 @@ the model's interface. Proposals with more dims come first.
     pictures   pixel_values (batch, channels, height, width), of any size, or of the size in the configuration; also
                videos, with a number of frames in front of the channels
     sound      input_values (batch, samples), input_features (batch, frames, features), and other orders of these axes
+    series     past_values (batch, length, channels), of the length in the configuration
 
 If texts and pictures are compared with each other, the pictures have a batch of their own, `images`.
 """
@@ -95,6 +96,7 @@ def proposals(model: nn.Module, prepared: tuple[int, int] | None = None) -> Iter
     seen: list[list[Input]] = [
         *([one] for one in _pictures(config, names, prepared)),
         *([one] for one in _sounds(config, names)),
+        *([one] for one in _series(config, names)),
     ]
     for one in seen if texts else ():
         apart = [Input(one[0].name, ("images", *one[0].shape[1:]))]
@@ -157,6 +159,12 @@ def _sounds(config: Any, names: set[str]) -> Iterator[Input]:
         yield Input("spectrogram", ("batch", "frames", _entry(config, "model_in_dim") or bins))
 
 
+def _series(config: Any, names: set[str]) -> Iterator[Input]:
+    length, channels = _entry(config, "context_length"), _entry(config, "num_input_channels")
+    if "past_values" in names and length and channels:
+        yield Input("past_values", ("batch", length, channels))
+
+
 def picture_size(config: Any, usual: tuple[int, int] | None) -> tuple[int, int]:
     """The height and width of pictures that the configuration names; without any, the `usual` ones, or 224."""
     for part in (config, *(getattr(config, name, None) for name in PARTS)):
@@ -192,12 +200,13 @@ SWITCHING = ("dynamic", "longrope")
 
 
 def words(model: nn.Module) -> int:
-    """The number of rows of the table of tokens; without such a table, that in the configuration."""
+    """The number of rows of the table of tokens; without such a table, that of the words or hash buckets in the
+    configuration."""
     try:
         rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:
         rows = None
-    return int(rows) if rows else _entry(model.config.get_text_config(), "vocab_size")
+    return int(rows) if rows else _entry(model.config.get_text_config(), "vocab_size", "num_hash_buckets")
 
 
 def _entry(config: Any, *names: str) -> int:
