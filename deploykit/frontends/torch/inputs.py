@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,6 +29,10 @@ IDS, MASK, TYPES, TARGET = "input_ids", "attention_mask", "token_type_ids", "dec
 PIXELS, VALUES, FEATURES = "pixel_values", "input_values", "input_features"
 LONG = 1024
 """The most tokens at which an export is compared: some models compute long texts in another way."""
+
+AREAS = 5
+"""The areas of a picture, along each side, that are brighter or darker. Noise alone looks the same to deep layers
+everywhere."""
 
 Size = int | str
 
@@ -59,7 +64,12 @@ class Input:
         if self.kind == "boxes":
             corners = np.sort(random.integers(0, self.high, (*shape[:-1], 2, 2)), axis=-2)
             return torch.from_numpy(corners.reshape(shape))
-        return torch.from_numpy(random.standard_normal(shape, dtype=np.float32))
+        noise = torch.from_numpy(random.standard_normal(shape, dtype=np.float32))
+        if self.name != PIXELS:
+            return noise
+        areas = torch.from_numpy(random.standard_normal((1, math.prod(shape[:-2]), AREAS, AREAS), dtype=np.float32))
+        smooth = torch.nn.functional.interpolate(areas, tuple(shape[-2:]), mode="bilinear")
+        return (noise + 2 * smooth.reshape(shape)) / 2
 
 
 def rounds(side: int, longest: int | None, prepared: tuple[int, int] | None) -> tuple[dict[str, int], ...]:

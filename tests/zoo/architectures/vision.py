@@ -286,6 +286,7 @@ CASES = (
     convolutions(
         "rt-detr",
         "RTDetrForObjectDetection",
+        initializer_range=0.3,
         d_model=32,
         encoder_hidden_dim=32,
         encoder_layers=1,
