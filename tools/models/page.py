@@ -87,7 +87,7 @@ def read(path: Path) -> list[Row]:
 
 def summary(rows: Sequence[Row]) -> str:
     right = [row for row in rows if row.status == "right"]
-    routes = Counter(row.route for row in right)
+    routes = Counter({row.name: row.route for row in right}.values())
     counts = Counter(row.status for row in rows)
     rest = ", ".join(f"{counts[status]} {status}" for status in ("refused", "failed", "wrong") if counts[status])
     worst = max((row.error or 0 for row in right), default=0)

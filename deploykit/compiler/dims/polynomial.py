@@ -5,7 +5,8 @@ operands are again polynomials. Equal polynomials are equal expressions. The rev
 for quotients by a constant, which are normalised as follows:
 
 * `floor((c*p + r) / c)` becomes `p + floor(r / c)`, with the constant of `r` in `0..c-1`;
-* common factors of divisor and coefficients cancel, and a quotient of a quotient becomes one quotient.
+* common factors of divisor and coefficients cancel, and a quotient of a quotient becomes one quotient;
+* a quotient of polynomials without a remainder becomes a polynomial. The divisor is taken not to be 0.
 
 A remainder of `-n`, which is the padding of `n` to a multiple, becomes `floor((n + c - 1) / c) * c - n`.
 
@@ -168,15 +169,36 @@ def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
     if divisor is not None and divisor < 0:
         return floordiv(p.scaled(-1), q.scaled(-1))
-    if divisor is None and p in (q, ZERO):
-        return ONE if p == q else ZERO
     if not divisor:
-        return operation("floordiv", p, q)
+        exact = None if divisor == 0 else _exact_quotient(p, q)
+        return operation("floordiv", p, q) if exact is None else exact
     whole = Polynomial({m: x // divisor for m, x in p.terms.items() if x // divisor and (not m or not x % divisor)})
     rest = p - whole.scaled(divisor)
     if rest.value() is not None:
         return whole
     return whole + _proper_quotient(rest, divisor)
+
+
+def _exact_quotient(p: Polynomial, q: Polynomial) -> Polynomial | None:
+    """`p / q` if that is a polynomial: long division by the leading term, in the graded lexicographic order."""
+    quotient = ZERO
+    leading = min(q.terms, key=_graded)
+    while p.terms:
+        monomial = min(p.terms, key=_graded)
+        factor, rest = divmod(p.terms[monomial], q.terms[leading])
+        for atom in leading:
+            if atom not in monomial:
+                return None
+            monomial = without(monomial, atom)
+        if rest:
+            return None
+        term = Polynomial({monomial: factor})
+        quotient, p = quotient + term, p - term * q
+    return quotient
+
+
+def _graded(monomial: Monomial) -> tuple[int, list[str]]:
+    return -len(monomial), [atom.key for atom in monomial]
 
 
 def _proper_quotient(rest: Polynomial, divisor: int) -> Polynomial:
@@ -203,10 +225,9 @@ def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
     divisor = q.value()
     if divisor is not None and divisor < 0:
         return floormod(p.scaled(-1), q.scaled(-1)).scaled(-1)
-    if divisor is None and p == ZERO:
-        return ZERO
     if not divisor:
-        return operation("floormod", p, q)
+        exact = divisor is None and _exact_quotient(p, q) is not None
+        return ZERO if exact else operation("floormod", p, q)
     rest = _congruent(p, divisor)
     if rest.value() is not None:
         return rest
@@ -237,9 +258,10 @@ def _weight(p: Polynomial) -> int:
 def truncdiv(p: Polynomial, q: Polynomial) -> Polynomial:
     """The quotient rounded towards zero, in terms of the one rounded down if the divisor's sign is known."""
     divisor = q.value()
-    if divisor is None and p == ZERO:
-        return ZERO
-    if divisor is None or divisor <= 0:
+    if divisor is None:
+        exact = _exact_quotient(p, q)
+        return operation("truncdiv", p, q) if exact is None else exact
+    if divisor <= 0:
         return operation("truncdiv", p, q)
     return select(compare("le", ZERO, p), floordiv(p, q), floordiv(p.scaled(-1), q).scaled(-1))
 

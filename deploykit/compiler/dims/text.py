@@ -50,10 +50,16 @@ def _sum(p: Polynomial) -> str:
 
 
 def _operand(p: Polynomial) -> str:
-    """Text that can be a factor of a product or an operand of `/` and `%`."""
+    """Text that can be a factor of a product or the first operand of `/` and `%`."""
     if len(p.terms) == 1 and min(p.terms.values()) > 0:
         return _term(*next(iter(p.terms.items())))
     return f"({polynomial_text(p)})"
+
+
+def _divisor(p: Polynomial) -> str:
+    """Text that can be the second operand of `/` and `%`."""
+    single = p.value() is not None or (len(p.atoms) == 1 and p.terms == {p.atoms: 1})
+    return _operand(p) if single else f"({polynomial_text(p)})"
 
 
 def _term(monomial: Monomial, coefficient: int) -> str:
@@ -84,9 +90,11 @@ def _atom(atom: Atom) -> str:
     if operator == "floordiv":
         return _quotient(*operands)
     if operator == "truncdiv":
-        return f"trunc({'/'.join(_operand(p) for p in operands)})"
+        numerator, divisor = operands
+        return f"trunc({_operand(numerator)}/{_divisor(divisor)})"
     if operator == "floormod":
-        return " % ".join(_operand(p) for p in operands)
+        numerator, divisor = operands
+        return f"{_operand(numerator)} % {_divisor(divisor)}"
     if operator == "select":
         condition, then, otherwise = operands
         return f"{_within(then, 'select')} if {_within(condition, 'select')} else {polynomial_text(otherwise)}"
@@ -117,7 +125,7 @@ def _quotient(numerator: Polynomial, divisor: Polynomial) -> str:
         rounding, numerator = "ceil", numerator - Polynomial.constant(number - 1)
     (monomial, coefficient), *rest = numerator.terms.items()
     top = _operand(numerator) if rest or coefficient > 0 else f"-{_term(monomial, -coefficient)}"
-    return f"{rounding}({top}/{_operand(divisor)})"
+    return f"{rounding}({top}/{_divisor(divisor)})"
 
 
 def _comparison(sign: str, a: Polynomial, b: Polynomial) -> str:

@@ -1,5 +1,7 @@
 """The dims algebra: texts of users, exact values, normal forms, bounds, formulas."""
 
+from math import prod
+
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from deploykit.errors import UsageError
 BATCH, SEQ, COUNT = (tirx.Var(name, "int64") for name in ("batch", "seq", "count"))
 VARS = (BATCH, SEQ, COUNT)
 SEVEN = tirx.IntImm("int64", 7)
+SQUARE = (SEQ + 17) * (SEQ + 17)
 floordiv = tirx.floordiv
 
 
@@ -99,6 +102,16 @@ def test_a_malformed_dim_is_refused_with_its_reason(text, words):
         (tirx.truncdiv(SEQ, tirx.max(BATCH, 1)) + 1, "trunc(seq/max(1, batch)) + 1"),
         *((divide(SEQ - SEQ, BATCH), "0") for divide in (tirx.floordiv, tirx.floormod, tirx.truncdiv)),
         ((SEQ * 8 + 3) % 8, "3"),
+        *((divide(SQUARE * 4, SQUARE), "4") for divide in (tirx.floordiv, tirx.truncdiv)),
+        (tirx.floordiv(SEQ * SEQ * 4 + SEQ * 136 + 1156, SQUARE), "4"),
+        (tirx.floordiv(SQUARE * BATCH * 3, SEQ + 17), "3*batch*(seq + 17)"),
+        (tirx.floordiv(SEQ * BATCH - SEQ + BATCH * BATCH - BATCH, BATCH + SEQ), "batch - 1"),
+        (tirx.floordiv(SEQ * SEQ, SEQ + BATCH), "floor(seq*seq/(batch + seq))"),
+        (tirx.floormod(SEQ * BATCH * 6 + SEQ * 3, SEQ * 3), "0"),
+        (tirx.floormod(SEQ * BATCH * 5 + SEQ * 3, SEQ * 2), "((5*batch + 3)*seq) % (2*seq)"),
+        (tirx.floordiv(BATCH, SEQ * COUNT), "floor(batch/(count*seq))"),
+        (tirx.truncdiv(BATCH, (SEQ % 2) * 3), "trunc(batch/(3*(seq % 2)))"),
+        (BATCH % (SEQ % 2 + 1), "batch % ((seq % 2) + 1)"),
         (tirx.max(tirx.max(BATCH, SEQ * 2), BATCH), "max(batch, 2*seq)"),
         (tirx.min(BATCH, 8) * 4, "4*min(batch, 8)"),
         ((tirx.floordiv(SEQ, 2) - 1) * (tirx.floordiv(BATCH, 2) + 3) * 8, "8*(floor(batch/2) + 3)*(floor(seq/2) - 1)"),
@@ -225,12 +238,22 @@ def expressions(draw, depth=4):
         return draw(st.sampled_from(BINARY))(draw(inner), draw(inner))
     if kind == 4:
         division = draw(st.sampled_from(DIVISIONS))
+        if draw(st.booleans()):
+            divisor = draw(divisors())
+            return division(draw(inner) * (divisor if draw(st.booleans()) else 1), divisor)
         sign = draw(st.sampled_from((1, -1))) if division in FLOORED else 1
         return division(draw(inner), tirx.IntImm("int64", sign * draw(st.integers(1, 16))))
     condition = draw(conditions(depth - 1))
     if kind == 5:
         return tirx.Cast("int64", condition)
     return draw(st.sampled_from((tirx.Select, tirx.if_then_else)))(condition, draw(inner), draw(inner))
+
+
+@st.composite
+def divisors(draw):
+    """A positive product of sums."""
+    parts = [draw(st.sampled_from(VARS)) + draw(st.integers(1, 5)) for _ in range(draw(st.integers(1, 2)))]
+    return prod(parts, start=draw(st.integers(1, 3)))
 
 
 @st.composite

@@ -221,6 +221,16 @@ def test_reductions_to_one_value_are_done_by_a_team(size: tuple[int, int]) -> No
     assert not divided(kernel([(N, 7)], lambda x: topi.sum(x, axis=1))).parts[0].team
 
 
+@pytest.mark.parametrize(("axes", "rtol"), [((0,), 5e-5), ((0, 2), 5e-4), ((2,), 5e-4), ((0, 1, 2), 5e-4)])
+def test_long_sums_are_exact(axes: tuple[int, ...], rtol: float) -> None:
+    """Sums of equal numbers. A team of one invocation adds as many of them to one accumulator as a real one does
+    together."""
+    func = kernel([(N, 3, M)], lambda x: topi.sum(x, axis=axes))
+    for size in [(1, 3, 1_000_000), (1_000_000, 3, 1), (2, 3, 511), (1025, 3, 2)]:
+        x = np.full(size, 0.1, np.float32)
+        run(func, [x], x.sum(axes, dtype="float64").astype("float32"), rtol)
+
+
 def test_a_value_of_a_row_is_one_variable_whatever_its_shape() -> None:
     def scaled(x: te.Tensor) -> te.Tensor:
         return topi.divide(x, topi.sqrt(topi.sum(topi.multiply(x, x), axis=[0, 1], keepdims=True)))

@@ -34,8 +34,9 @@ from deploykit.compiler.schedules.kernel.loops import (
     without_units,
 )
 from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Stage
+from deploykit.compiler.schedules.reduction.blocks import BLOCK, blocks_of
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of
-from deploykit.compiler.tir.rewriting import Expr, call_name, collect, is_zero, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 Term = TypeVar("Term", Expr, tirx.BufferStore)
@@ -263,10 +264,15 @@ def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     cells, total = (local(name, n, dtype_of(stage.store.buffer)) for name, n in (("found", lanes), ("all", 1)))
     _, units = without_units(stage.axes)
     summand = substitute(combine.source, units)
-    axes, source = _fused(stage.reduce, summand, [summand], views)
+    axes, whole = _fused(stage.reduce, summand, [summand], views)
+    blocks = blocks_of(combine, dtype_of(stage.store.buffer), axes, BLOCK * SHORT * lanes)
+    source = substitute(whole, blocks.places)
 
-    def take(values: dict[ir.Var, Expr], lane: Expr) -> tirx.Stmt:
-        return tirx.BufferStore(cells, combine.operator(cells[lane], substitute(source, values)), [lane])
+    def block(own: Buffer) -> list[tirx.Stmt]:
+        def take(values: dict[ir.Var, Expr], lane: Expr) -> tirx.Stmt:
+            return tirx.BufferStore(own, combine.operator(own[lane], substitute(source, values)), [lane])
+
+        return [_over(blocks.inner, lanes, take)]
 
     found: Expr = cells[const(0)]
     for lane in range(1, lanes):
@@ -275,10 +281,8 @@ def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     store = finish_of(stage, views)(total[const(0)], units)
     return sequence(
         [
-            tirx.AllocBuffer(cells),
+            *blocks.accumulate(combine, [cells], block),
             tirx.AllocBuffer(total),
-            vectorized(lanes, lambda lane: tirx.BufferStore(cells, combine.identity, [lane])),
-            _over(axes, lanes, take),
             tirx.BufferStore(total, agreed(operator, found), [const(0)]),
             store if own else once(store),
         ]

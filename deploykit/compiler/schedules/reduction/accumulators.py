@@ -14,8 +14,7 @@ The rule takes a stage `out = op(out, source)`, possibly with an epilogue. There
 Neighbouring axes are fused first, as for elementwise kernels. Reduced loops skip the indices at which the source is
 known to be the identity. The rule declines other stages.
 
-Long sums of floats run in blocks: after about `BLOCK` additions, an accumulator is added to a total and starts anew. In
-one accumulator, the error grows with the number of additions: a million times 0.1 would give 100958.
+Long sums of floats run in blocks (`blocks`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
@@ -35,14 +34,12 @@ from deploykit.compiler.schedules.kernel.guards import assume, clipped, guards_o
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, main_and_tail, nested, vectorized
 from deploykit.compiler.schedules.kernel.stages import Axis, Combine, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
+from deploykit.compiler.schedules.reduction.blocks import BLOCK, Blocks, blocks_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, Node, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of
 
 WIDE = 4
 """The vectors of partial results: enough to hide the latency of an addition."""
-
-BLOCK = 512
-"""The additions of floats after which an accumulator starts anew. It takes less than twice as many."""
 
 COLUMNS = 8
 """The columns of a product that are accumulated together on a device without vectors."""
@@ -50,13 +47,11 @@ COLUMNS = 8
 
 @dataclass(frozen=True)
 class _Reduction:
-    """A reduction over fused loops: over `reduced`, for each of `blocks`. `finish(value)` is the store of the reduced
-    value."""
+    """A reduction over fused loops, in `blocks`. `finish(value)` is the store of the reduced value."""
 
     combine: Combine
     spatial: tuple[Axis, ...]
-    blocks: tuple[Axis, ...]
-    reduced: tuple[Axis, ...]
+    blocks: Blocks
     finish: Callable[[Expr], tirx.BufferStore]
     dtype: str
     lanes: int
@@ -67,63 +62,22 @@ class _Reduction:
         """Combine `source` into `cell[index]`."""
         return tirx.BufferStore(cell, self.combine.operator(tirx.BufferLoad(cell, [index]), source), [index])
 
+    @property
+    def reduced(self) -> tuple[Axis, ...]:
+        """The reduced loops within a block."""
+        return self.blocks.inner
+
     def in_blocks(self, size: int) -> _Reduction:
-        """The same reduction. If it is a sum of more than `size` floats, or maybe more, and has no conditions, it runs
-        in blocks of up to `size`."""
-        adds = self.combine.operator is tirx.Add and self.dtype.startswith("float")
-        if not adds or guards_of(self.combine.source, self.reduced):
+        """The same reduction, in blocks of up to `size` elements if it is a long sum without conditions."""
+        combine = self.combine
+        if guards_of(combine.source, self.reduced):
             return self
-        for position, axis in reversed(list(enumerate(self.reduced))):
-            if axis.static is None or axis.static > size:
-                return self._split(position, size)
-            size //= max(axis.static, 1)
-        return self
+        blocks = blocks_of(combine, self.dtype, self.reduced, size)
+        source = substitute(combine.source, blocks.places)
+        return replace(self, blocks=blocks, combine=replace(combine, source=source))
 
-    def _split(self, position: int, size: int) -> _Reduction:
-        """The same reduction, in blocks of up to `size` indices of the reduced loop at `position`."""
-        outer, axis, inner = self.reduced[:position], self.reduced[position], self.reduced[position + 1 :]
-        if size <= 1:
-            return replace(self, blocks=(*outer, axis), reduced=inner)
-        extent = as_index(axis.extent)
-        block = Axis(ir.Var("block", "int64"), (extent + (size - 1)) // size)
-        within = Axis(ir.Var(axis.var.name, "int64"), tirx.min(extent - block.var * size, const(size)))
-        source = substitute(self.combine.source, {axis.var: index_of(axis, block.var * size + within.var)})
-        combine = replace(self.combine, source=source)
-        return replace(self, combine=combine, blocks=(*outer, block), reduced=(within, *inner))
-
-    def by_blocks(
-        self, totals: Sequence[Buffer], size: int, block: Callable[..., Sequence[tirx.Stmt]]
-    ) -> list[tirx.Stmt]:
-        """`block(*cells)`, which accumulates into buffers like `totals`, for every block. The cells are added to the
-        totals and start anew after each block, or where blocks may be short, after `size` elements or more."""
-        declared = [*map(tirx.AllocBuffer, totals), *map(self._cleared, totals)]
-        if not self.blocks:
-            return [*declared, *block(*totals)]
-        cells = [local(f"{total.name}_block", _width(total), self.dtype) for total in totals]
-        added = [self._added(total, cell) for total, cell in zip(totals, cells, strict=True)]
-        if len(self.blocks) == 1:
-            started = [*map(tirx.AllocBuffer, cells), *map(self._cleared, cells)]
-            return [*declared, nested(self.blocks, sequence([*started, *block(*cells), *added]))]
-        count, zero = local("count", 1, "int64"), const(0)
-        taken, elements = tirx.BufferLoad(count, [zero]), const(1)
-        for axis in self.reduced:
-            elements = elements * as_index(axis.extent)
-        started = [*map(self._cleared, cells), tirx.BufferStore(count, zero, [zero])]
-        counted = tirx.BufferStore(count, taken + elements, [zero])
-        anew = tirx.IfThenElse(taken >= size, sequence([*added, *started]), None)
-        return [
-            *declared,
-            *map(tirx.AllocBuffer, [*cells, count]),
-            *started,
-            nested(self.blocks, sequence([*block(*cells), counted, anew])),
-            *added,
-        ]
-
-    def _cleared(self, cells: Buffer) -> tirx.Stmt:
-        return vectorized(_width(cells), lambda lane: tirx.BufferStore(cells, self.combine.identity, [lane]))
-
-    def _added(self, totals: Buffer, cells: Buffer) -> tirx.Stmt:
-        return vectorized(_width(cells), lambda lane: self.update(totals, lane, tirx.BufferLoad(cells, [lane])))
+    def by_blocks(self, totals: Sequence[Buffer], block: Callable[..., Sequence[tirx.Stmt]]) -> list[tirx.Stmt]:
+        return self.blocks.accumulate(self.combine, totals, block)
 
     def guarded(self, steps: Sequence[tirx.Stmt]) -> tirx.Stmt:
         """The steps that compute one result, if there is one."""
@@ -151,8 +105,7 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
     task = _Reduction(
         Combine(combine.operator, source, combine.identity),
         tuple(loop.axis for loop in spatial),
-        (),
-        tuple(loop.axis for loop in reduced),
+        Blocks((), tuple(loop.axis for loop in reduced), {}, 0),
         lambda value: finish(value, values),
         dtype_of(stage.store.buffer),
         device.lanes(widest),
@@ -211,10 +164,6 @@ def _sweepable(task: _Reduction) -> bool:
     return any(last_axis(guard, axes) == len(task.reduced) for guard in guards_of(task.combine.source, axes))
 
 
-def _width(cells: Buffer) -> int:
-    return int(cells.shape[0])
-
-
 def _long(axis: Axis, task: _Reduction) -> bool:
     return axis.static is None or axis.static >= task.lanes
 
@@ -231,7 +180,7 @@ def _scalar(task: _Reduction, device: Device) -> tirx.Stmt:
     def block(cell: Buffer) -> list[tirx.Stmt]:
         return [task.over_depth(lambda source: task.update(cell, zero, source))]
 
-    steps = [*task.by_blocks([total], BLOCK, block), task.finish(tirx.BufferLoad(total, [zero]))]
+    steps = [*task.by_blocks([total], block), task.finish(tirx.BufferLoad(total, [zero]))]
     return nested(task.spatial, task.guarded(steps), device.parallel)
 
 
@@ -268,8 +217,7 @@ def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
     lanes = task.lanes
     count = task.reduced[-1].static
     wide = lanes * WIDE if count is None or count >= lanes * WIDE else lanes
-    size = BLOCK * lanes
-    task = task.in_blocks(size)
+    task = task.in_blocks(BLOCK * lanes)
     *outer, along = task.reduced
     extent = as_index(along.extent)
     partial = local("partial", wide, task.dtype)
@@ -293,7 +241,7 @@ def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
         return [nested(outer, sequence(sweep))]
 
     steps = [
-        *task.by_blocks([partial, total], size, block),
+        *task.by_blocks([partial, total], block),
         *folded(partial, total, wide, lanes, task.combine.operator),
         task.finish(tirx.BufferLoad(total, [const(0)])),
     ]
@@ -338,7 +286,7 @@ def _outer(task: _Reduction, device: Device) -> tirx.Stmt:
         def finish(lane: Expr) -> tirx.Stmt:
             return _at(task.finish(tirx.BufferLoad(totals, [lane])), along, start + lane)
 
-        return sequence([*task.by_blocks([totals], BLOCK, block), vectorized(width, finish)])
+        return sequence([*task.by_blocks([totals], block), vectorized(width, finish)])
 
     extent, lanes = as_index(along.extent), task.lanes
     wide = lanes * WIDE
