@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from deploykit.folders import of_texts
 from deploykit.frontends.huggingface.folder import read_folder
 from deploykit.frontends.huggingface.importer import Imported, import_folder
 from deploykit.frontends.torch.__main__ import exported, interfaces
-from deploykit.frontends.torch.exporting import Round, distance, run_rounds, steady
+from deploykit.frontends.torch.exporting import Round, distance, run_rounds
 from deploykit.frontends.torch.facts import MODEL
 from deploykit.frontends.torch.flat import Flat
 from deploykit.frontends.torch.importer import import_export
@@ -97,7 +96,7 @@ def _compared(facts: dict[str, Any], session: Any, folder: Path, *, ragged: bool
     ports = session.manifest.inputs
     names = {port.name for port in ports if port.instance is not None or not ragged} | ({MASK} if ragged else set())
     worst, sizes, reason = 0.0, 0, ""
-    for round_, given, steady_of in _rounds(folder, names):
+    for round_, given in _rounds(folder, names):
         try:
             results = _run(session, given, ragged=ragged)
         except ShapeError as error:
@@ -115,7 +114,7 @@ def _compared(facts: dict[str, Any], session: Any, folder: Path, *, ragged: bool
             else:
                 error = _error(np.asarray(actual), expected)
                 if TOLERANCE < error < np.inf:
-                    error = _error(np.where(steady_of()[there], actual, expected), expected)
+                    error = _error(np.where(round_.steady[there], actual, expected), expected)
             if not error <= TOLERANCE:
                 where = ", ".join(f"{dim}={size}" for dim, size in round_.sizes.items())
                 reason = f"'{name}' differs by {error:.1e} at {where}"
@@ -127,25 +126,21 @@ def _compared(facts: dict[str, Any], session: Any, folder: Path, *, ragged: bool
     return Row(**facts, status="right", error=worst, sizes=sizes)
 
 
-def _rounds(
-    folder: Path, names: set[str]
-) -> Iterator[tuple[Round, dict[str, np.ndarray], Callable[[], dict[str, np.ndarray]]]]:
-    """The results of eager mode, but at the traced sizes, the inputs of the artifact for them, and which elements of
-    the results are `steady`."""
+def _rounds(folder: Path, names: set[str]) -> Iterator[tuple[Round, dict[str, np.ndarray]]]:
+    """The results of eager mode, but at the traced sizes, and the inputs of the artifact for them."""
     loaded = load(folder, "eager", pooled=False)
     with torch.no_grad():
-        for taken, whole, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
+        for taken, _, found in interfaces(loaded, longest_text(loaded.model), [], pooled=False):
             if names <= {one.name for one in taken}:
                 inputs = [one for one in taken if one.name in names]
                 if MASK not in names and any(one.name == MASK for one in taken):  # without it, every token counts
-                    flat = Flat(loaded.model, [one.name for one in inputs])
-                    sizes = [one.sizes for one in found]
+                    flat, sizes = Flat(loaded.model, [one.name for one in inputs]), [one.sizes for one in found]
                     rounds = run_rounds(flat, inputs, sizes)
                 else:
-                    inputs, flat, rounds = list(taken), whole, found
+                    inputs, rounds = list(taken), found
                 for round_ in rounds[1:]:
                     arrays = {one.name: x.numpy() for one, x in zip(inputs, round_.inputs, strict=True)}
-                    yield round_, {name: arrays[name] for name in names}, partial(steady, flat, round_)
+                    yield round_, {name: arrays[name] for name in names}
                 return
 
 

@@ -170,7 +170,7 @@ def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
     if divisor is not None and divisor < 0:
         return floordiv(p.scaled(-1), q.scaled(-1))
     if not divisor:
-        exact = None if divisor == 0 else _exact_quotient(p, q)
+        exact = _exact_quotient(p, q)
         return operation("floordiv", p, q) if exact is None else exact
     whole = Polynomial({m: x // divisor for m, x in p.terms.items() if x // divisor and (not m or not x % divisor)})
     rest = p - whole.scaled(divisor)
@@ -181,6 +181,8 @@ def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
 
 def _exact_quotient(p: Polynomial, q: Polynomial) -> Polynomial | None:
     """`p / q` if that is a polynomial: long division by the leading term, in the graded lexicographic order."""
+    if q == ZERO:
+        return None
     quotient = ZERO
     leading = min(q.terms, key=_graded)
     while p.terms:
@@ -226,8 +228,7 @@ def floormod(p: Polynomial, q: Polynomial) -> Polynomial:
     if divisor is not None and divisor < 0:
         return floormod(p.scaled(-1), q.scaled(-1)).scaled(-1)
     if not divisor:
-        exact = divisor is None and _exact_quotient(p, q) is not None
-        return ZERO if exact else operation("floormod", p, q)
+        return operation("floormod", p, q) if _exact_quotient(p, q) is None else ZERO
     rest = _congruent(p, divisor)
     if rest.value() is not None:
         return rest

@@ -107,8 +107,7 @@ def read_picture(folder: Folder) -> Picture | None:
     kind = _kind(entries, str(folder.config["model_type"]), where)
     found = {**COMMON, **DEFAULTS[kind], **{key: value for key, value in entries.items() if value is not None}}
     for key, value in found.items():
-        known = key in WITHOUT_EFFECT or (key == "do_flip_channel_order" and kind == "MobileViT")
-        if key.startswith("do_") and value and not known:
+        if key.startswith("do_") and value and key not in {*WITHOUT_EFFECT, *DEFAULTS[kind]}:
             raise UnsupportedModelError(f"{where} says {key}={value!r}, a step that is unknown")
     if found.get("pad_size") is not None:
         raise UnsupportedModelError(f"{where} says pad_size={found['pad_size']!r}: padding pictures is unknown")

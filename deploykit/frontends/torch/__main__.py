@@ -54,14 +54,13 @@ def exported(
     prepared = prepared_size(read_folder(folder))
     fixed = fixed or {}
     reasons: list[str] = []
-    nothing, not_loaded = "", ""
+    loaded, not_loaded = None, ""
     for attention in ATTENTION:
         try:
             loaded = load(folder, attention, pooled=pooled)
         except UnsupportedModelError as error:
             not_loaded = str(error)
             continue
-        nothing = "no input of it is known"
         limit = min((most for most in (longest_text(loaded.model), longest) if most is not None), default=None)
         if limit is not None and fixed.get("seq", 0) > limit:
             raise UsageError(f"'seq' is in 1..{limit} in this model")
@@ -73,7 +72,8 @@ def exported(
                     reasons.append(str(error))
                     continue
                 return _facts(loaded, flat, inputs, found, exporter, limit)
-    raise UnsupportedModelError("; ".join(dict.fromkeys(reasons)) or nothing or not_loaded)
+    nothing = "no input of it is known" if loaded else not_loaded
+    raise UnsupportedModelError("; ".join(dict.fromkeys(reasons)) or nothing)
 
 
 def interfaces(

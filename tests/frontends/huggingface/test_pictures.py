@@ -109,6 +109,9 @@ def test_files_that_name_no_processor(tmp_path: Path) -> None:
         ({"image_processor_type": "ViTImageProcessor", "do_thumbnail": True}, "says do_thumbnail=True, a step"),
         ({"image_processor_type": "DetrImageProcessor", "pad_size": {"height": 9, "width": 9}}, "says pad_size="),
         ({"image_processor_type": "CLIPImageProcessor", "size": {"longest_edge": 9}}, "it must have height and width"),
+        ({"image_processor_type": "LevitImageProcessor", "size": {"height": 9, "width": 8}}, "one size, of the short"),
+        ({"image_processor_type": "PoolFormerImageProcessor", "crop_pct": 1.5}, "crop_pct up to 1"),
+        ({"image_processor_type": "ViTImageProcessor", "do_flip_channel_order": True}, "order=True, a step that"),
     ],
 )
 def test_what_is_unknown(tmp_path: Path, entries: dict[str, Any], message: str) -> None:

@@ -33,12 +33,12 @@ def chosen(gap: float) -> Any:
 
 @pytest.mark.parametrize("gap", [1e-7, 1e-2])
 def test_elements_that_jump(gap: float) -> None:
-    from deploykit.frontends.torch.exporting import Round, steady
+    from deploykit.frontends.torch.exporting import Round
 
     model, x = chosen(gap), torch.ones(2)
     with torch.no_grad():
         results = zip(model.outputs, model(x), strict=True)
-    found = steady(model, Round({}, (x,), {name: value.numpy() for name, value in results}))
+    found = Round(model, {}, (x,), {name: value.numpy() for name, value in results}).steady
     jumps = gap < 1e-3
     assert found["chosen"].tolist() == [not jumps]
     assert found["one_of_four"].tolist() == [not jumps, True, True, True]
@@ -73,5 +73,5 @@ def test_differences(rounds: int, wrong: dict[int, str], reason: str | None) -> 
         return found
 
     session: Any = SimpleNamespace(run=run, get_inputs=list)
-    reasons = list(_differences(session, model, [SimpleNamespace(name="x")], [Round({}, (x,), expected)] * rounds))
+    reasons = list(_differences(session, [SimpleNamespace(name="x")], [Round(model, {}, (x,), expected)] * rounds))
     assert [why[: len(reason or "")] for why in reasons] == ([reason] if reason else [])

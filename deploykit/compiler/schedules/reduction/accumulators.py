@@ -76,9 +76,6 @@ class _Reduction:
         source = substitute(combine.source, blocks.places)
         return replace(self, blocks=blocks, combine=replace(combine, source=source))
 
-    def by_blocks(self, totals: Sequence[Buffer], block: Callable[..., Sequence[tirx.Stmt]]) -> list[tirx.Stmt]:
-        return self.blocks.accumulate(self.combine, totals, block)
-
     def guarded(self, steps: Sequence[tirx.Stmt]) -> tirx.Stmt:
         """The steps that compute one result, if there is one."""
         return sequence(steps) if self.guard is None else tirx.IfThenElse(self.guard, sequence(steps), None)
@@ -105,7 +102,7 @@ def reduction(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
     task = _Reduction(
         Combine(combine.operator, source, combine.identity),
         tuple(loop.axis for loop in spatial),
-        Blocks((), tuple(loop.axis for loop in reduced), {}, 0),
+        Blocks(tuple(loop.axis for loop in reduced)),
         lambda value: finish(value, values),
         dtype_of(stage.store.buffer),
         device.lanes(widest),
@@ -180,7 +177,7 @@ def _scalar(task: _Reduction, device: Device) -> tirx.Stmt:
     def block(cell: Buffer) -> list[tirx.Stmt]:
         return [task.over_depth(lambda source: task.update(cell, zero, source))]
 
-    steps = [*task.by_blocks([total], block), task.finish(tirx.BufferLoad(total, [zero]))]
+    steps = [*task.blocks.accumulate(task.combine, [total], block), task.finish(tirx.BufferLoad(total, [zero]))]
     return nested(task.spatial, task.guarded(steps), device.parallel)
 
 
@@ -241,7 +238,7 @@ def _inner(task: _Reduction, device: Device) -> tirx.Stmt:
         return [nested(outer, sequence(sweep))]
 
     steps = [
-        *task.by_blocks([partial, total], block),
+        *task.blocks.accumulate(task.combine, [partial, total], block),
         *folded(partial, total, wide, lanes, task.combine.operator),
         task.finish(tirx.BufferLoad(total, [const(0)])),
     ]
@@ -286,7 +283,7 @@ def _outer(task: _Reduction, device: Device) -> tirx.Stmt:
         def finish(lane: Expr) -> tirx.Stmt:
             return _at(task.finish(tirx.BufferLoad(totals, [lane])), along, start + lane)
 
-        return sequence([*task.by_blocks([totals], block), vectorized(width, finish)])
+        return sequence([*task.blocks.accumulate(task.combine, [totals], block), vectorized(width, finish)])
 
     extent, lanes = as_index(along.extent), task.lanes
     wide = lanes * WIDE

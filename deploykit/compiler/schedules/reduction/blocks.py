@@ -7,7 +7,7 @@ float32. So after about `BLOCK` additions, an accumulator is added to a total an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import ir, tirx
 
@@ -22,13 +22,13 @@ BLOCK = 512
 
 @dataclass(frozen=True)
 class Blocks:
-    """Reduced loops: over `inner` for each of `outer`. `places` has the indices of a loop that is divided among both.
-    Blocks have up to `size` elements."""
+    """Reduced loops: over `inner`, within each of `outer`; without those, there is one block. `places` has the indices
+    of a loop that is divided among both. Blocks have up to `size` elements."""
 
-    outer: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    places: Mapping[ir.Var, Expr]
-    size: int
+    outer: tuple[Axis, ...] = ()
+    places: Mapping[ir.Var, Expr] = field(default_factory=dict)
+    size: int = 0
 
     def accumulate(
         self, combine: Combine, totals: Sequence[Buffer], block: Callable[..., Sequence[tirx.Stmt]]
@@ -82,19 +82,19 @@ def blocks_of(combine: Combine, dtype: str, axes: Sequence[Axis], size: int = BL
             if axis.static is None or axis.static > room:
                 return _divided(axes, position, room, size)
             room //= max(axis.static, 1)
-    return Blocks((), axes, {}, size)
+    return Blocks(axes)
 
 
 def _divided(axes: tuple[Axis, ...], position: int, room: int, size: int) -> Blocks:
     """Blocks of up to `room` indices of the loop at `position`."""
     outer, axis, inner = axes[:position], axes[position], axes[position + 1 :]
     if room <= 1:
-        return Blocks((*outer, axis), inner, {}, size)
+        return Blocks(inner, (*outer, axis), size=size)
     extent = as_index(axis.extent)
     block = Axis(ir.Var("block", "int64"), (extent + (room - 1)) // room)
     within = Axis(ir.Var(axis.var.name, "int64"), tirx.min(extent - block.var * room, const(room)))
     places = {axis.var: index_of(axis, block.var * room + within.var)}
-    return Blocks((*outer, block), (within, *inner), places, size)
+    return Blocks((within, *inner), (*outer, block), places, size)
 
 
 def _width(cells: Buffer) -> int:
