@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast lint format bench bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -24,6 +24,9 @@ demo: setup ## Build real models for every target, run them, compare, and print 
 bench: setup ## Time models next to ONNX Runtime, and to OpenVINO, PyTorch and IREE if they are installed; see build/bench
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.roofline
+
+bench-callers: setup ## Count calls from many threads on one session next to ONNX Runtime; see build/bench-callers
+	$(BIN)/python -m bench.callers
 
 bench-ragged: setup ## Time batches of different lengths next to ONNX Runtime, padded and sorted; see build/bench-ragged
 	$(BIN)/python -m bench.ragged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from deploykit.dynamic.signatures import Signature, parse_type
 from deploykit.dynamic.traces import TRACE, Launch, launches_of
 from deploykit.dynamic.types import Variant, is_flat, tensors_in
 from deploykit.errors import UsageError
+from deploykit.last import LastOf
 
 
 def signature_of(entry: DynamicEntry) -> Signature:
@@ -30,8 +32,17 @@ def signature_of(entry: DynamicEntry) -> Signature:
     return Signature(takes, parse_type(entry.gives), unions)
 
 
+@dataclass
+class Record:
+    """What is known of a run: how often it launched each cell, and the launches in order if it was traced."""
+
+    launches: np.ndarray
+    trace: list[Launch] | None = None
+
+
 class Instances:
-    """Runs instances with `run`, which takes and returns arrays by the names of ports."""
+    """Runs instances with `run`, which takes and returns arrays by the names of ports. Threads may run at the same
+    time; `launches` and `trace` are those of the last run of the thread that asks."""
 
     def __init__(self, entry: DynamicEntry, run: Callable[[Mapping[str, Any]], Mapping[str, np.ndarray]]) -> None:
         self.signature = signature_of(entry)
@@ -39,8 +50,7 @@ class Instances:
         self.tracing = False
         self._cells = tuple(cell.name for cell in entry.cells)
         self._run = run
-        self._launches = np.zeros(len(entry.cells), np.int32)
-        self._trace: list[Launch] | None = None
+        self._last = LastOf[Record]()
         self._takes_tensors = any(tensors_in(kind, self.signature.unions) for _, kind in self.signature.takes)
 
     def choose(self, policy: str) -> None:
@@ -52,21 +62,24 @@ class Instances:
     @property
     def launches(self) -> list[tuple[str, int]]:
         """The cells, and how often the last run launched each."""
-        return list(zip(self._cells, self._launches.tolist(), strict=True))
+        last = self._last.get()
+        counts = [0] * len(self._cells) if last is None else last.launches.tolist()
+        return list(zip(self._cells, counts, strict=True))
 
     @property
     def trace(self) -> list[Launch]:
         """The launches of the last run, in order. Raises `UsageError` if that was not traced."""
-        if self._trace is None:
+        last = self._last.get()
+        if last is None or last.trace is None:
             raise UsageError("the last run has no trace: set 'tracing' before it")
-        return self._trace
+        return last.trace
 
     def run(self, instances: Iterable[Any]) -> list[Any]:
         """What `main` returns for each instance. Raises `ShapeError` and `DataError` for an instance that does not fit,
         and `DataError` where the model itself refuses it."""
-        encoded = encode(self.signature, instances)
-        *results, self._launches, rows = self._run(self._arrays(encoded, TRACE * self.tracing)).values()
-        self._trace = launches_of(rows, self._cells, encoded.objects) if self.tracing else None
+        encoded, tracing = encode(self.signature, instances), self.tracing
+        *results, launches, rows = self._run(self._arrays(encoded, TRACE * tracing)).values()
+        self._last.put(Record(launches, launches_of(rows, self._cells, encoded.objects) if tracing else None))
         return self.results(results, len(encoded.roots))
 
     def inputs(self, instances: Iterable[Any]) -> dict[str, np.ndarray]:
@@ -89,6 +102,12 @@ class Instances:
             return decode_records(self.signature, outputs)
         return decode(self.signature.gives, outputs, rows)
 
-    def count(self, launches: np.ndarray | None) -> None:
-        """Add further launches of the last run, or begin with none."""
-        self._launches = np.zeros_like(self._launches) if launches is None else self._launches + launches
+    def begin(self) -> Record:
+        """Begin a run whose instances come one by one; `launches` are added to it."""
+        record = Record(np.zeros(len(self._cells), np.int32))
+        self.follow(record)
+        return record
+
+    def follow(self, record: Record) -> None:
+        """Let this thread take part in a run: it is the last one of the thread."""
+        self._last.put(record)

@@ -1,32 +1,34 @@
 """Running an artifact from Python: `open(folder)`, then `session(x=array)`.
 
 A session checks the artifact, converts between the user's arrays and the elements in memory, and lets an engine do the
-run. Sessions are independent of each other; one session serves one thread at a time.
+run. Any number of threads may use a session at the same time, with the results that each would get alone. Runs of a
+model on the CPU go on side by side, each in memory of its own, as many as there are processors; those on a GPU, those
+that change the states of a model, and those in node or a browser take turns.
 """
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry, read_manifest, verify_files
-from deploykit.device_array import DeviceArray
-from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
-from deploykit.engines import Engine, EngineOptions, KeepingEngine, StreamEngine, on_host
-from deploykit.engines.native.functions import Functions
-from deploykit.engines.native.held import Held
-from deploykit.errors import ShapeError, UsageError
+from deploykit.artifact.manifest import Manifest, read_manifest, verify_files
+from deploykit.engines import Engine, EngineOptions, Memory
+from deploykit.engines.lanes import ClosedError
+from deploykit.engines.native.functions import Functions, once
+from deploykit.errors import UsageError
+from deploykit.forks import renew_after_fork
+from deploykit.function import Function, Value, array_dtype, require_known, value_of
 from deploykit.instances import Instances
-from deploykit.ragged_array import Ragged
-from deploykit.ragged_ports import packed, ragged_ports, unpacked
-from deploykit.sizes import whole
-from deploykit.structure import put_together, taken_apart
 from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
 from deploykit.tasks.answering import Answering
@@ -36,9 +38,7 @@ if TYPE_CHECKING:
     from deploykit.dynamic.traces import Launch
     from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu
 
-Value: TypeAlias = ArrayLike | Ragged | DeviceArray
-"""An input as a session takes it: an array, a number or a list, or what an earlier run kept on the device; for a ragged
-input see `deploykit.ragged_ports`."""
+T = TypeVar("T")
 
 
 def open(  # noqa: A001 - `deploykit.open`
@@ -47,10 +47,14 @@ def open(  # noqa: A001 - `deploykit.open`
     threads: int = 1,
     cpu: str | None = None,
     device: str | None = None,
+    callers: int | None = None,
     sanitize: bool = False,
     profile: bool = False,
 ) -> Session:
     """Open the artifact in `folder` as a session, with parallel loops on `threads` threads.
+
+    Threads may call it at the same time: up to `callers` runs go on side by side, by default as many as there are
+    processors, and further ones wait. Each of them has an arena (`Session.memory`).
 
     If an artifact has kernels for several CPUs, the session takes those for `cpu`, by default the best that this CPU
     can run. An artifact for another kind of CPU runs under an emulator, with one thread. An artifact for the web runs
@@ -63,127 +67,9 @@ def open(  # noqa: A001 - `deploykit.open`
     Raises `ArtifactError` when the folder holds no artifact, or one that is damaged, and `ToolchainError` when a
     compiler is needed to run it here and there is none.
     """
-    return Session(Path(folder), threads=threads, cpu=cpu, device=device, sanitize=sanitize, profile=profile)
-
-
-class Function:
-    """One function of an artifact. Call it with the inputs by name; it returns the outputs by name, as new arrays."""
-
-    def __init__(self, name: str | None, manifest: Manifest, engine: Engine) -> None:
-        """`manifest` is the manifest of this function. `name` is None for the only function of an artifact."""
-        self._name = name
-        self._engine = engine
-        self._dims = {dim.name: dim for dim in manifest.dims}
-        self._inputs = {port.name: (port, _array_dtype(port)) for port in manifest.inputs}
-        self._outputs = [(port.name, _array_dtype(port)) for port in manifest.outputs]
-        self._inputs_as = {structure.name: structure for structure in manifest.inputs_as}
-        self._outputs_as = manifest.outputs_as
-        self._ragged = ragged_ports(manifest)
-        self._manifest = manifest
-
-    def __call__(self, /, **inputs: Value) -> dict[str, np.ndarray]:
-        """Run the function. Arrays must have the dtype of their input; numbers and lists are converted to it.
-
-        A ragged input is a list of arrays, one for each instance, or a `Ragged`; a ragged output is a `Ragged`. Lengths
-        need not be given then.
-
-        Raises `ShapeError` when a name, dtype, rank or dim does not fit, and `UsageError` when memory is short.
-        """
-        return self.run(inputs)
-
-    @overload
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, np.ndarray]: ...
-
-    @overload
-    def run(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]: ...
-
-    def run(self, inputs: Mapping[str, Value], keep: Collection[str] = ()) -> dict[str, Any]:
-        """The same as a call, for inputs whose names are not Python identifiers, and to keep outputs on the device.
-
-        Each output in `keep` is a `DeviceArray`, which later runs take as an input; on a GPU it stays in its memory.
-        Raises `UsageError` for a name in `keep` that is no output, or that is ragged or consists of several tensors,
-        and for a `DeviceArray` of another session."""
-        if keep or any(isinstance(value, DeviceArray) for value in inputs.values()):
-            return self._run_kept(inputs, keep)
-        taken = self._arrays(inputs)
-        results = self._engine.run(taken, self._name)
-        return self._outputs_of(taken, results)
-
-    def _run_kept(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]:
-        """A run some of whose inputs or outputs stay on the device."""
-        stay = self._kept_outputs(keep)
-        if inputs.keys() != self._inputs.keys():
-            self._refuse_names(inputs, self._inputs)
-        taken = [self._given(name, inputs[name]) for name in self._inputs]
-        if isinstance(self._engine, KeepingEngine):
-            results = self._engine.run_kept(taken, stay, self._name)
-        else:
-            results = list(self._engine.run(on_host(self._inputs, taken), self._name))
-        arrays = {
-            name: DeviceArray(result, dtype) for (name, dtype), result in zip(self._outputs, results, strict=True)
-        }
-        return {name: array if name in keep else array.value for name, array in arrays.items()}
-
-    def _given(self, name: str, value: Value) -> np.ndarray | Held:
-        """An input as engines take it."""
-        given: Any = value.value if isinstance(value, DeviceArray) else value
-        return given if isinstance(given, Held) else _stored(*self._inputs[name], given)
-
-    def _kept_outputs(self, keep: Collection[str]) -> list[int]:
-        """The indices of outputs to keep."""
-        if isinstance(keep, str):
-            raise UsageError(f"keep takes a list of names: pass ['{keep}']")
-        if self._ragged is not None or self._outputs_as or self._inputs_as or self._manifest.dynamic is not None:
-            kind = "dynamic" if self._manifest.dynamic is not None else "ragged" if self._ragged is not None else ""
-            why = f"this model is {kind}" if kind else "inputs or outputs of this model consist of several tensors"
-            raise UsageError(f"values stay on the device only where each is one tensor: {why}")
-        names = [name for name, _ in self._outputs]
-        for name in keep:
-            if name not in names:
-                raise UsageError(f"there is no output '{name}' to keep; the model has {', '.join(map(repr, names))}")
-        return [names.index(name) for name in keep]
-
-    def _outputs_of(self, taken: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> dict[str, Any]:
-        arrays = [from_storage(r, dtype) for (_, dtype), r in zip(self._outputs, results, strict=True)]
-        if self._ragged is not None:
-            arrays = packed(self._ragged, self._manifest, taken, arrays)
-        if self._outputs_as:
-            parts = iter(arrays)
-            return {structure.name: put_together(structure, parts) for structure in self._outputs_as}
-        return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
-
-    def peak_bytes(self, dims: Mapping[str, int]) -> int:
-        """Bytes of arena that a run with these dims needs, in addition to weights, states, inputs and outputs.
-
-        Raises `UsageError` for a missing, unknown or out-of-bounds dim.
-        """
-        _require_known(dims, self._dims)
-        return self._engine.arena_bytes([_value(dim, dims.get(name)) for name, dim in self._dims.items()], self._name)
-
-    def _arrays(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
-        if self._ragged is not None:
-            inputs = unpacked(self._ragged, inputs)
-        if self._inputs_as:
-            inputs = self._ports(inputs)
-        if inputs.keys() != self._inputs.keys():
-            self._refuse_names(inputs, self._inputs)
-        return [_stored(port, dtype, inputs[name]) for name, (port, dtype) in self._inputs.items()]
-
-    def _ports(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by port, taken from inputs that may consist of several ports."""
-        if inputs.keys() != self._inputs_as.keys():
-            self._refuse_names(inputs, self._inputs_as)
-        parts = [part for name, structure in self._inputs_as.items() for part in taken_apart(structure, inputs[name])]
-        return dict(zip(self._inputs, parts, strict=True))
-
-    def _refuse_names(self, inputs: Mapping[str, Any], known: Iterable[str]) -> None:
-        listed = ", ".join(f"'{name}'" for name in known) or "no inputs"
-        for name in inputs:
-            if name not in known:
-                raise ShapeError(f"there is no input '{name}'; the model has {listed}")
-        for name in known:
-            if name not in inputs:
-                raise ShapeError(f"input '{name}' is missing; the model has {listed}")
+    return Session(
+        Path(folder), threads=threads, cpu=cpu, device=device, callers=callers, sanitize=sanitize, profile=profile
+    )
 
 
 class Session(Answering):
@@ -199,11 +85,14 @@ class Session(Answering):
         threads: int = 1,
         cpu: str | None = None,
         device: str | None = None,
+        callers: int | None = None,
         sanitize: bool = False,
         profile: bool = False,
     ) -> None:
         if threads < 1:
             raise UsageError(f"threads must be at least 1, found {threads}")
+        if callers is not None and callers < 1:
+            raise UsageError(f"callers must be at least 1, found {callers}")
         if sanitize and profile:
             raise UsageError("a sanitized session cannot be profiled")
         if cpu is not None and sanitize:
@@ -213,25 +102,32 @@ class Session(Answering):
         self.manifest: Manifest = read_manifest(folder)
         verify_files(folder, self.manifest)
         self.folder = folder
-        self._scratch = tempfile.TemporaryDirectory(prefix="deploykit-")
-        scratch = Path(self._scratch.name)
+        self._options: dict[str, Any] = {"threads": threads, "cpu": cpu, "device": device, "callers": callers}
+        self._options |= {"sanitize": sanitize, "profile": profile}
+        built = tempfile.TemporaryDirectory(prefix="deploykit-")
+        scratch = Path(built.name)
         self._engine: Engine
         self._profile: Profiled | ProfiledOnGpu | None = None
+        options = EngineOptions(threads, cpu, device, callers)
+        self._most = options.lanes
         if sanitize:
-            self._engine = _sanitized(folder, self.manifest, scratch)
+            self._engine = _sanitized(folder, self.manifest, scratch, options)
         elif profile:
-            options = EngineOptions(threads, cpu, device)
             self._profile = profiled = _profiled(folder, self.manifest.function(), scratch, options)
             self._engine = Functions(self.manifest, lambda _: profiled)
         else:
-            target = find_target(self.manifest.target)
-            self._engine = target.engine(folder, self.manifest, scratch, EngineOptions(threads, cpu, device))
+            self._engine = find_target(self.manifest.target).engine(folder, self.manifest, scratch, options)
+        self._removed = weakref.finalize(self._engine, built.cleanup)
         names = [entry.name for entry in self.manifest.functions]
-        self.functions = {name: Function(name, self.manifest.function(name), self._engine) for name in names}
-        self._function = None if names else Function(None, self.manifest, self._engine)
+        self._place = folder.absolute()
+        again = partial(_function, self._place, self._options)
+        self.functions = {name: Function(name, self.manifest.function(name), self._engine, again) for name in names}
+        self._function = None if names else Function(None, self.manifest, self._engine, again)
         self._instances = None
         self._submissions: Submissions | None = None
-        self._stream: StreamEngine | None = None
+        self._executor: ThreadPoolExecutor
+        self.renew()
+        renew_after_fork(self)
         if self.manifest.dynamic is not None:
             self._instances = Instances(self.manifest.dynamic, self._only().run)
         if self.manifest.states is not None:
@@ -254,11 +150,10 @@ class Session(Answering):
 
         Raises `ShapeError` and `DataError` for an instance that does not fit, and `UsageError` for another model, and
         for a session that runs elsewhere than in this process."""
-        if self._submissions is None:
-            dynamic = self._dynamic()
-            self._stream = self._engine.stream()
-            dtypes = [_array_dtype(port) for port in self.manifest.outputs]
-            self._submissions = Submissions(dynamic, self._stream, dtypes)
+        with self._starting:
+            if self._submissions is None:
+                dtypes = [array_dtype(port) for port in self.manifest.outputs]
+                self._submissions = Submissions(self._dynamic(), self._engine.stream(), dtypes, self._later)
         return self._submissions.submit(instance)
 
     def step(self) -> list[Handle]:
@@ -285,6 +180,16 @@ class Session(Answering):
         """Run the only function, and keep outputs on the device; see `Function.run`."""
         return self._only().run(inputs, keep)
 
+    async def run_async(self, inputs: Any, keep: Collection[str] = ()) -> Any:
+        """The same as `run` in an asynchronous program: `await session.run_async({"x": array})`. A dynamic model takes
+        its list of instances.
+
+        The run is in one of as many threads as runs go on side by side, which all calls share. If the task is
+        cancelled, a run that has not begun does not take place; the results of one that has are dropped."""
+        by_name = isinstance(inputs, Mapping)
+        run = partial(self.run, inputs, keep) if by_name else partial(self._dynamic().run, inputs)
+        return await asyncio.wrap_future(self._later(run))
+
     def peak_bytes(self, dims: Mapping[str, int]) -> int:
         """The bytes of arena that the only function needs; see `Function`."""
         return self._only().peak_bytes(dims)
@@ -298,8 +203,14 @@ class Session(Answering):
         if states is None:
             raise UsageError(f"'{self.manifest.name}' has no states")
         known = {dim.name: dim for dim in states.dims}
-        _require_known(sizes or {}, known)
-        self._engine.reset({name: _value(dim, (sizes or {}).get(name)) for name, dim in known.items()})
+        require_known(sizes or {}, known)
+        self._engine.reset({name: value_of(dim, (sizes or {}).get(name)) for name, dim in known.items()})
+
+    @property
+    def memory(self) -> Memory:
+        """The bytes that the session holds in this process: weights, states, and an arena for each run that went on
+        side by side with others. `peak_bytes` tells the size of one."""
+        return self._engine.memory
 
     @property
     def where(self) -> str:
@@ -318,8 +229,9 @@ class Session(Answering):
 
     @property
     def launches(self) -> list[tuple[str, int]]:
-        """The cells of a dynamic model, and how often the last run launched each, a batch counting once. For instances
-        that were submitted: since the first one that found no other. Raises `UsageError` for another model."""
+        """The cells of a dynamic model, and how often the last run of this thread launched each, a batch counting once;
+        if it made none, the last run of any thread. For instances that were submitted: since the first one that found
+        no other. Raises `UsageError` for another model."""
         return self._dynamic().launches
 
     @property
@@ -334,7 +246,7 @@ class Session(Answering):
 
     @property
     def trace(self) -> list[Launch]:
-        """The launches of the last run of a dynamic model, in order: the cell, and for each node the instance and the
+        """The launches of the run that `launches` tells of, in order: the cell, and for each node the instance and the
         object that it ran for. Raises `UsageError` for another model, and if the run was not traced."""
         return self._dynamic().trace
 
@@ -345,7 +257,8 @@ class Session(Answering):
         return self._profiled().plan
 
     def step_times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two arrays for the last run, with an element per step of `plan`: how often it ran, and its total seconds.
+        """Two arrays for the last run of this thread (if it made none, of any), with an element per step of `plan`: how
+        often it ran, and its total seconds.
 
         Raises `UsageError` unless the session was opened with `profile`.
         """
@@ -368,11 +281,31 @@ class Session(Answering):
         return self._profile
 
     def close(self) -> None:
-        """End the threads and remove what was built. The session cannot be used afterwards."""
-        self._engine.close()
-        if self._stream is not None:
-            self._stream.close()
-        self._scratch.cleanup()
+        """Wait for the runs that go on, also for instances whose results are waited for; then end the threads and
+        remove what was built. Later calls raise `UsageError`."""
+        with self._starting:
+            if self._submissions is not None:
+                self._submissions.close()
+            self._engine.close()
+            self._executor.shutdown()
+        self._removed()
+
+    def renew(self) -> None:
+        """Be as a forked process needs it: nothing is submitted, and threads start anew."""
+        self._starting = threading.Lock()
+        self._submissions = None
+        self._executor = ThreadPoolExecutor(self._most, "deploykit")
+
+    def _later(self, call: Callable[[], T]) -> Future[T]:
+        """Call a function in one of a few threads. Raises `ClosedError`."""
+        try:
+            return self._executor.submit(call)
+        except RuntimeError as error:
+            raise ClosedError from error
+
+    def __reduce__(self) -> tuple[Callable[..., Session], tuple[object, ...]]:
+        """A copy, also in another process, is the artifact opened again with the same options. Its states are zeros."""
+        return _reopened, (self._place, self._options)
 
     def __enter__(self) -> Self:
         return self
@@ -382,12 +315,14 @@ class Session(Answering):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_engine"):
-            self._engine.close()
-        stream = getattr(self, "_stream", None)
-        if stream is not None:
-            stream.close()
+
+def _reopened(folder: Path, options: dict[str, Any]) -> Session:
+    return Session(folder, **options)
+
+
+def _function(folder: Path, options: dict[str, Any], name: str | None) -> Function:
+    session = _reopened(folder, options)
+    return session._only() if name is None else session.functions[name]  # noqa: SLF001
 
 
 def _profiled(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Profiled | ProfiledOnGpu:
@@ -396,44 +331,10 @@ def _profiled(folder: Path, manifest: Manifest, scratch: Path, options: EngineOp
     return load_profiled(find_target(manifest.target).sources(folder), folder, manifest, scratch, options)
 
 
-def _sanitized(folder: Path, manifest: Manifest, scratch: Path) -> Engine:
+def _sanitized(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
     from deploykit.engines.native.process import Process
     from deploykit.engines.native.sanitized import sanitized
 
     sources = find_target(manifest.target).sources(folder)
-    return Functions(manifest, lambda part: Process(sources, folder, part, scratch, sanitized()))
-
-
-def _require_known(sizes: Mapping[str, int], dims: Mapping[str, DimEntry]) -> None:
-    for name in sizes:
-        if name not in dims:
-            raise UsageError(f"there is no dim '{name}'; the model has {', '.join(dims) or 'none'}")
-
-
-def _value(dim: DimEntry, given: int | None) -> int:
-    value = dim.minimum if given is None and dim.capacity_of is not None else given
-    if value is None:
-        raise UsageError(f"dim '{dim.name}' is missing")
-    value = whole(dim.name, value)
-    if value < dim.minimum or (dim.maximum is not None and value > dim.maximum):
-        upper = "" if dim.maximum is None else dim.maximum
-        raise UsageError(f"dim '{dim.name}' must be in {dim.minimum}..{upper}, found {value}")
-    return value
-
-
-def _array_dtype(port: PortEntry) -> LogicalDtype:
-    """The dtype of the array for a port; spans of strings are int64 numbers."""
-    return logical_dtype("int64" if port.dtype == "string" else port.dtype)
-
-
-def _stored(port: PortEntry, dtype: LogicalDtype, value: ArrayLike) -> np.ndarray:
-    """The elements of one input as they are stored in memory, after checks of dtype and rank."""
-    if type(value) is np.ndarray and value.dtype is dtype.storage is dtype.array and value.ndim == len(port.shape):
-        return to_storage(value, dtype)
-    array = as_array(port.name, value, dtype.array)
-    if array.dtype.newbyteorder("=") != dtype.array:
-        raise ShapeError(f"input '{port.name}': expected dtype {dtype.array}, found {array.dtype}; convert it first")
-    if array.ndim != len(port.shape):
-        shape = ", ".join(map(str, port.shape))
-        raise ShapeError(f"input '{port.name}': expected rank {len(port.shape)} [{shape}], found shape {array.shape}")
-    return to_storage(array, dtype)
+    start = once(lambda part: Process(sources, folder, part, scratch, sanitized()))
+    return Functions(manifest, start, most=options.lanes)

@@ -20,6 +20,7 @@ from deploykit.compiler.batching.techniques import ALL, Techniques
 from deploykit.dynamic.encoding import encode
 from deploykit.dynamic.policies import POLICIES
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.loaded import Loaded
 from deploykit.frontends.python.models import import_model
 from deploykit.instances import signature_of
 from deploykit.session import Session
@@ -95,7 +96,7 @@ def memory(folder: Path, artifact: Artifact, policy: str) -> tuple[int, int]:
     manifest = artifact.session.manifest
     given = {**artifact.inputs, "policy": np.asarray(np.int32(POLICIES[policy]))}
     library = next(path for path in folder.iterdir() if path.suffix in {".so", ".dylib"})
-    engine = InProcess(library, folder, manifest, 1)
+    engine = InProcess(Loaded(library, folder, manifest))
     engine.run([given[port.name] for port in manifest.inputs])
     sizes = dict(zip((dim.name for dim in manifest.dims), engine._model.dims, strict=False))  # noqa: SLF001  there is no public way
     return 4 * sizes["capacity_control"], 4 * sizes["capacity_pool"]

@@ -8,17 +8,21 @@ still wait for work. ONNX Runtime's threads do so for some 40 ms.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 from deploykit.checks import reference as references
+from deploykit.checks.crowds import Crowded, crowded
 from deploykit.checks.padded import padded_form
 from deploykit.checks.profiling import Profile
 from deploykit.checks.profiling import profile as profiled
 from deploykit.checks.samples import random_for_others, sample_inputs
 from deploykit.checks.sources import Input, read_inputs
+from deploykit.errors import UsageError
 from deploykit.session import open as open_artifact
 
 _SETTLE_SECONDS = 0.06
@@ -81,6 +85,44 @@ def bench(
         ToolchainError: the peer is not installed, or a profile needs a C compiler and there is none.
         UnsupportedModelError: the peer cannot load the model.
     """
+    with _sides(artifact, at, inputs, against, model, threads, device) as (sides, arrays, sizes):
+        ours, *peers = in_turn(sides, seconds)
+    found = profiled(artifact, arrays, sizes, threads=threads, device=device, seconds=seconds) if profile else None
+    return Benchmark(ours, peers[0] if peers else None, sizes, found)
+
+
+def bench_callers(
+    artifact: str | Path,
+    callers: int,
+    *,
+    at: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Input] | None = None,
+    against: str | None = None,
+    model: str | Path | None = None,
+    threads: int = 1,
+    device: str | None = None,
+    seconds: float = 3.0,
+) -> Crowded:
+    """Call one session of the artifact from `callers` threads that do nothing else, in turn with a peer's session.
+
+    The other arguments, and what it raises, are those of `bench`."""
+    if callers < 1:
+        raise UsageError(f"callers must be at least 1, found {callers}")
+    with _sides(artifact, at, inputs, against, model, threads, device) as (sides, _, sizes):
+        return Crowded(callers, crowded(sides, callers, seconds), sizes)
+
+
+@contextmanager
+def _sides(
+    artifact: str | Path,
+    at: Mapping[str, int] | None,
+    inputs: Mapping[str, Input] | None,
+    against: str | None,
+    model: str | Path | None,
+    threads: int,
+    device: str | None,
+) -> Iterator[tuple[dict[str, Callable[[], object]], dict[str, Any], Mapping[str, int]]]:
+    """A call of a session and one of its peer, our inputs, and the sizes of dims."""
     with open_artifact(artifact, threads=threads, device=device) as session:
         sources = random_for_others(session.manifest, read_inputs(inputs or {}))
         arrays, sizes = sample_inputs(session.manifest, sources, at or {})
@@ -91,9 +133,7 @@ def bench(
             padded = padded_form(session.manifest, path)
             theirs = padded.inputs(arrays) if padded else arrays
             sides[against] = lambda: runner(theirs)
-        ours, *peers = in_turn(sides, seconds)
-    found = profiled(artifact, arrays, sizes, threads=threads, device=device, seconds=seconds) if profile else None
-    return Benchmark(ours, peers[0] if peers else None, sizes, found)
+        yield sides, arrays, sizes
 
 
 def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> list[Timing]:

@@ -15,7 +15,10 @@ from deploykit.cli.verify import Reference
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deploykit.checks.benchmark import Benchmark
+    from deploykit.checks.crowds import Crowded
     from deploykit.checks.profiling import Profile, Work
 
 
@@ -42,6 +45,15 @@ def bench(
     lengths: Lengths = None,
     at: OneSize = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of each side.")] = 1,
+    callers: Annotated[
+        int | None,
+        typer.Option(
+            "--callers",
+            min=1,
+            help="Call one session from this many threads at a time: calls per second, median and 95 % of their times.",
+            show_default=False,
+        ),
+    ] = None,
     device: OnDevice = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="How long to measure.")] = 3.0,
     profile: Annotated[
@@ -65,14 +77,32 @@ def bench(
 ) -> None:
     """Time an artifact, alone or in turn with a peer, and print medians and their ratio.
 
-    Inputs without --input are random.
+    Inputs without --input are random. With --callers, threads call one session of each side at the same time.
     """
     from deploykit.artifact.manifest import read_manifest
     from deploykit.checks.benchmark import bench as bench_artifact
+    from deploykit.checks.benchmark import bench_callers
     from deploykit.inspection import flame
 
     if picture is not None and not profile:
         raise UsageError("--picture draws a profile: add --profile")
+    if callers is not None:
+        if profile:
+            raise UsageError("--profile is for one caller: leave --callers out")
+        with messages.status("measuring"):
+            found = bench_callers(
+                artifact,
+                callers,
+                at=read_size(at or ()),
+                inputs=read_sources(read_manifest(artifact), inputs or (), lengths or ()),
+                against=against and against.value,
+                model=model,
+                threads=threads,
+                device=device,
+                seconds=seconds,
+            )
+        _show_callers(found, threads, against, json_output=json_output)
+        return
     with messages.status("measuring"):
         result = bench_artifact(
             artifact,
@@ -85,7 +115,7 @@ def bench(
             seconds=seconds,
             profile=profile,
         )
-    sizes = ", ".join(f"{name}={size}" for name, size in result.sizes.items()) or "fixed sizes"
+    sizes = _listed(result.sizes)
     if picture is not None and result.profile is not None:
         flame.draw(result.profile, f"{read_manifest(artifact).name}   {sizes}   {threads} thread(s)", picture)
     if json_output:
@@ -94,6 +124,24 @@ def bench(
     _show(result, f"{sizes}, {threads} thread(s)", against)
     if result.profile is not None:
         _show_profile(result.profile)
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "fixed sizes"
+
+
+def _show_callers(result: Crowded, threads: int, against: Reference | None, *, json_output: bool) -> None:
+    if json_output:
+        print_json({**asdict(result), "threads": threads, "ratio": result.ratio})
+        return
+    title = f"{_listed(result.sizes)}, {result.callers} caller(s), {threads} thread(s) each"
+    rows = table("", ">calls per second", ">median", ">95 %", ">calls", title=title)
+    for load in result.loads:
+        rate = f"{load.per_second:.{0 if load.per_second >= 100 else 2}f}"
+        rows.add_row(load.name, rate, text_seconds(load.median), text_seconds(load.p95), str(load.calls))
+    results.print(rows)
+    if result.ratio is not None:
+        results.print(f"deploykit answers {result.ratio:.2f}x as many calls as {against}")
 
 
 def _document(result: Benchmark) -> dict[str, Any]:

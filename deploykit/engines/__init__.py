@@ -10,19 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from deploykit.engines.native import library as native
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, UsageError
+from deploykit.parallel import processors
 
 if TYPE_CHECKING:
     from deploykit.engines.native.held import Held
 
 
+class Memory(NamedTuple):
+    """The bytes of memory that a session holds in this process.
+
+    Threads that run at the same time have an arena each: `arenas` are the bytes of all, `lanes` is their number. They
+    are kept for later runs. The bytes of `weights` are those of a file in memory, which all sessions of all processes
+    share. What a GPU holds is not in this process."""
+
+    weights: int
+    states: int
+    arenas: int
+    lanes: int
+
+
+ELSEWHERE = Memory(0, 0, 0, 0)
+"""The memory of a session that runs in another process."""
+
+
 class Engine(Protocol):
-    """A model that is ready to run, one run at a time. If it has several functions, `function` names the one to run."""
+    """A model that is ready to run, for any number of threads: their runs go on at the same time or take turns. If it
+    has several functions, `function` names the one to run. Each method raises `ClosedError` after `close`."""
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         """Run the model; returns all outputs, as new arrays.
@@ -40,12 +59,17 @@ class Engine(Protocol):
         Raises `UsageError` for a model without states, and for a size out of its bounds."""
         ...
 
+    @property
+    def memory(self) -> Memory:
+        """What it holds in this process."""
+        ...
+
     def stream(self) -> StreamEngine:
         """Begin a stream of instances of a dynamic model. Raises `UsageError` where that is not possible."""
         ...
 
     def close(self) -> None:
-        """Free resources other than memory. The engine cannot be used afterwards."""
+        """Wait for the runs that go on, and free resources other than memory."""
         ...
 
 
@@ -64,7 +88,7 @@ class KeepingEngine(Protocol):
 
 
 class StreamEngine(Protocol):
-    """Instances of a dynamic model that join while others run. They are known by tickets."""
+    """Instances of a dynamic model that join while others run. They are known by tickets. For one thread at a time."""
 
     @property
     def most(self) -> int | None:
@@ -153,8 +177,15 @@ def failure(status: int, text: str) -> DeploykitError:
 class EngineOptions:
     """How to run an artifact. `cpu` chooses among kernels for several CPUs, by default the best. `device` is what an
     artifact runs on: for the web `wasm`, the default, or `webgpu`; for this machine `cpu`, the default, or one of the
-    devices that it was built for, such as `vulkan`, or `vulkan:2` for the second adapter, or `auto` for the fastest."""
+    devices that it was built for, such as `vulkan`, or `vulkan:2` for the second adapter, or `auto` for the fastest.
+    `callers` is how many runs may go on at the same time, by default as many as this process may use CPUs."""
 
     threads: int = 1
     cpu: str | None = None
     device: str | None = None
+    callers: int | None = None
+
+    @property
+    def lanes(self) -> int:
+        """How many runs may go on at the same time."""
+        return self.callers or processors()

@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploykit import runtime
+from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
+from deploykit.parallel import processors
 from deploykit.toolchain import find_c_compiler
 
 _OK, _CAPACITY = 0, 5
@@ -164,48 +166,31 @@ def _library() -> ctypes.CDLL:
     return loaded
 
 
-class Tokenizer:
-    """A tokenizer over packed tables, for one thread at a time.
+class _Tables:
+    """Packed tables, and the memory of one thread to use them.
 
     Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler."""
 
-    def __init__(self, tables: bytes) -> None:
+    def __init__(self, tables: np.ndarray) -> None:
+        """The tables start at a multiple of 8 bytes."""
         self._library = _library()
-        self._tables = np.frombuffer(tables, np.uint8)
-        if self._tables.ctypes.data % 8:
-            self._tables = np.concatenate([np.zeros(8, np.uint8), self._tables])[8:]
+        self._tables = tables
         self._text = _Text()
         self._longest = 0
         self._arrays: dict[str, np.ndarray] = {}
         self._tokens = _Tokens()
-        status = self._library.dk_text_open(ctypes.byref(self._text), self._tables.ctypes.data, self._tables.nbytes)
+        status = self._library.dk_text_open(ctypes.byref(self._text), tables.ctypes.data, tables.nbytes)
         if status != _OK:
             raise ArtifactError(self._text.error.decode())
         self._provide(512)
         self._make_room(256)
 
-    @property
     def limit(self) -> int:
-        """The most tokens that the model was made for; 0 if that is not known."""
         return int(self._library.dk_text_limit(ctypes.byref(self._text)))
 
-    def encode(
-        self,
-        text: str | bytes,
-        pair: str | bytes | None = None,
-        *,
-        most: int = 0,
-        cut: str = "longest_first",
-        cut_left: bool = False,
-        bare: bool = False,
-    ) -> Encoding:
-        """Tokens of a text or of a pair. If there are more than `most` (0: no limit), texts are cut, by default the
-        longest first; `bare` leaves special tokens out. Raises `UsageError` if they cannot be cut so."""
-        first, second = _bytes(text), None if pair is None else _bytes(pair)
-        given = _Input(
-            first, len(first), second, len(second or b""), most, CUTS.index(cut), cut_left=cut_left, bare=bare
-        )
-        self._provide(len(first) + len(second or b""))
+    def encode(self, given: _Input) -> Encoding:
+        """Raises `UsageError` if the texts cannot be cut as they should."""
+        self._provide(given.first_bytes + given.second_bytes)
         while True:
             status = self._library.dk_text_encode(
                 ctypes.byref(self._text),
@@ -224,15 +209,7 @@ class Tokenizer:
             arrays["ids"], arrays["types"], arrays["chars"], arrays["bytes"], arrays["texts"], arrays["special"]
         )
 
-    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
-        """The text of tokens. Those that the vocabulary does not have are left out."""
-        return self.stream(skip_special=skip_special).end(ids)
-
-    def stream(self, *, skip_special: bool = True) -> Stream:
-        """Decodes tokens as they come."""
-        return Stream(self._decode, skip_special=skip_special)
-
-    def _decode(self, stream: _Stream, ids: _Ids, end: bool) -> bytes:
+    def decode(self, stream: _Stream, ids: _Ids, end: bool) -> bytes:
         written = ctypes.c_size_t()
         room = 64 + 8 * ids.count
         while True:
@@ -262,6 +239,55 @@ class Tokenizer:
             self._arrays[name] = np.zeros((capacity, *columns), dtype)
             setattr(self._tokens, name, self._arrays[name].ctypes.data)
         self._tokens.capacity = capacity
+
+
+class Tokenizer:
+    """A tokenizer over packed tables, for any number of threads.
+
+    Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler."""
+
+    def __init__(self, tables: bytes) -> None:
+        aligned = np.frombuffer(tables, np.uint8)
+        if aligned.ctypes.data % 8:
+            aligned = np.concatenate([np.zeros(8, np.uint8), aligned])[8:]
+        self._lanes = Lanes(lambda: _Tables(aligned), processors())
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that the model was made for; 0 if that is not known."""
+        with self._lanes.one() as tables:
+            return tables.limit()
+
+    def encode(
+        self,
+        text: str | bytes,
+        pair: str | bytes | None = None,
+        *,
+        most: int = 0,
+        cut: str = "longest_first",
+        cut_left: bool = False,
+        bare: bool = False,
+    ) -> Encoding:
+        """Tokens of a text or of a pair. If there are more than `most` (0: no limit), texts are cut, by default the
+        longest first; `bare` leaves special tokens out. Raises `UsageError` if they cannot be cut so."""
+        first, second = _bytes(text), None if pair is None else _bytes(pair)
+        given = _Input(
+            first, len(first), second, len(second or b""), most, CUTS.index(cut), cut_left=cut_left, bare=bare
+        )
+        with self._lanes.one() as tables:
+            return tables.encode(given)
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
+        """The text of tokens. Those that the vocabulary does not have are left out."""
+        return self.stream(skip_special=skip_special).end(ids)
+
+    def stream(self, *, skip_special: bool = True) -> Stream:
+        """Decodes tokens as they come, in one thread at a time."""
+        return Stream(self._decode, skip_special=skip_special)
+
+    def _decode(self, stream: _Stream, ids: _Ids, end: bool) -> bytes:
+        with self._lanes.one() as tables:
+            return tables.decode(stream, ids, end)
 
 
 class Stream:

@@ -18,6 +18,7 @@ from deploykit.engines.native.auto import AUTO
 from deploykit.engines.native.gpu import GpuOptions
 from deploykit.engines.native.held import Held
 from deploykit.engines.native.on_gpu import OnGpu, open_gpu
+from deploykit.engines.native.profiled import ProfiledOnGpu
 from deploykit.errors import DataError, ShapeError, UsageError
 from tests.frontends.onnx.harness import parse
 from tests.frontends.running_mean import INNER, WIDTH, running_mean, weights
@@ -113,7 +114,8 @@ def test_the_profile_has_no_transfer_of_kept_values(cell: Path, device: str) -> 
 
         def operations(h: object, keep: list[str]) -> tuple[object, int]:
             outputs = session.run({"x": sample(4), "h": h}, keep=keep)
-            steps, _ = session._engine._engines[None]._gpu.times()  # type: ignore[attr-defined]
+            assert isinstance(session._profile, ProfiledOnGpu)
+            _, (steps, _) = session._profile._last.get() or pytest.fail("there was no run")
             return outputs["g"], sum(step in transfers for step in steps)
 
         state, count = operations(np.zeros((4, 48), np.float32), ["g", "y"])

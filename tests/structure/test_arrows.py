@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "mapped", "runtime"),
+    ("dtypes", "sizes", "strings", "parallel", "forks", "last", "mapped", "runtime"),
     ("pictures",),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
@@ -37,6 +37,7 @@ LAYERS = (
     ("folder_pairs",),
     ("pipeline", "instances", "folders"),
     ("submissions", "device_array", "tasks"),
+    ("function",),
     ("session",),
     ("checks",),
     ("quantization",),

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from deploykit.dtypes import DTYPES
-from deploykit.engines import KeepingEngine, no_stream, on_host
+from deploykit.engines import KeepingEngine, Memory, no_stream, on_host
+from deploykit.engines.lanes import ClosedError
 from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.held import Held
 from deploykit.errors import DeploykitError, DeviceError, ShapeError
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from deploykit.engines import Engine, StreamEngine
 
 AUTO = "auto"
+
+T = TypeVar("T")
 
 _RUNS = 3
 """How many runs of a device are timed, after one that is not. The fastest counts."""
@@ -56,21 +60,16 @@ class Auto:
         except (KeyError, DeploykitError):
             name, self._engine, self._decided = self._cpu, starts[self._cpu](), False
         self._name = name
+        self._choosing = threading.RLock()
         self._kept: weakref.WeakSet[Held] = weakref.WeakSet()
         self._left: tuple[str, Engine] | None = None
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
-        try:
-            results = self._engine.run(inputs, function)
-        except DeviceError as error:
-            if self._name == self._cpu:
-                raise
-            self._leave(error)
-            results = self._engine.run(inputs, function)
         if not self._decided:
-            self._decided = True
-            self._decide(lambda engine: engine.run(inputs, function))
-        return results
+            with self._choosing:
+                if not self._decided:
+                    return self._first(inputs, function)
+        return self._on(lambda engine: engine.run(inputs, function))
 
     def run_kept(
         self, inputs: Sequence[np.ndarray | Held], keep: Collection[int], function: str | None = None
@@ -78,24 +77,31 @@ class Auto:
         """The first run is on the CPU unless the choice is known, and what it keeps is in host memory.
 
         Raises `DeviceError` for an input that is lost with the device on which it was kept."""
-        ports = self._manifest.function(function).inputs
-        if self._name != self._cpu:
+        while self._name != self._cpu:
+            engine = self._engine
             try:
-                assert isinstance(self._engine, KeepingEngine)
-                results = self._engine.run_kept(inputs, keep, function)
+                assert isinstance(engine, KeepingEngine)
+                results = engine.run_kept(inputs, keep, function)
             except DeviceError as error:
-                self._leave(error)
+                self._leave(engine, error)
+            except ClosedError:
+                self._require_left(engine)
             else:
                 self._kept.update(value for value in results if isinstance(value, Held))
                 return results
+        ports = self._manifest.function(function).inputs
         given = [self._copied(port, value) for port, value in zip(ports, inputs, strict=True)]
         return list(self.run(on_host((port.name for port in ports), given), function))
 
     def arena_bytes(self, dims: Sequence[int], function: str | None = None) -> int:
-        return self._engine.arena_bytes(dims, function)
+        return self._on(lambda engine: engine.arena_bytes(dims, function))
 
     def reset(self, sizes: Mapping[str, int]) -> None:
         self._engine.reset(sizes)
+
+    @property
+    def memory(self) -> Memory:
+        return self._engine.memory
 
     def stream(self) -> StreamEngine:
         raise no_stream(self._manifest.name)
@@ -122,15 +128,43 @@ class Auto:
                 f"{lost}: run again from values in host memory; this session goes on on the CPU"
             ) from error
 
-    def _leave(self, error: DeviceError) -> None:
-        """Go on with the CPU."""
-        if self._kept:
-            self._left = self._name, self._engine
-        else:
-            self._engine.close()
-        self._engine = self._starts[self._cpu]()
-        self.where = f"{self._cpu}: {self._name} fails ({error})"
-        self._name = self._cpu
+    def _on(self, use: Callable[[Engine], T]) -> T:
+        """The result of an engine; of the CPU's if the device fails, perhaps in another thread."""
+        while True:
+            engine = self._engine
+            try:
+                return use(engine)
+            except DeviceError as error:
+                self._leave(engine, error)
+            except ClosedError:
+                self._require_left(engine)
+
+    def _leave(self, engine: Engine, error: DeviceError) -> None:
+        """Go on with the CPU. Raises the error if that is what failed."""
+        with self._choosing:
+            if engine is not self._engine:
+                return
+            if self._name == self._cpu:
+                raise error
+            if self._kept:
+                self._left = self._name, engine
+            self._engine = self._starts[self._cpu]()
+            self.where = f"{self._cpu}: {self._name} fails ({error})"
+            self._name = self._cpu
+        if self._left is None:
+            engine.close()
+
+    def _require_left(self, engine: Engine) -> None:
+        """Raises `ClosedError` unless this engine was closed because another one took its place."""
+        if engine is self._engine:
+            raise ClosedError
+
+    def _first(self, inputs: Sequence[np.ndarray], function: str | None) -> list[np.ndarray]:
+        """Run, and choose a device."""
+        results = self._on(lambda engine: engine.run(inputs, function))
+        self._decide(lambda engine: engine.run(inputs, function))
+        self._decided = True
+        return results
 
     def _decide(self, run: Callable[[Engine], object]) -> None:
         """Measure all devices, and go on with the fastest."""

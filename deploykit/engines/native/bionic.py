@@ -11,17 +11,16 @@ import platform
 import shutil
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.auto import AUTO, Auto
-from deploykit.engines.native.functions import Functions
-from deploykit.engines.native.in_process import InProcess
-from deploykit.engines.native.loading import CPU, load_on_gpu
+from deploykit.engines.native.functions import Functions, once
+from deploykit.engines.native.loading import CPU, load_on_cpu, load_on_gpu
 from deploykit.engines.native.process import Build, Process
-from deploykit.engines.native.stream import Stream
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.toolchain import find_cross_compiler
 
@@ -78,21 +77,18 @@ def open_bionic(
     if options.device not in (None, CPU):
         raise UsageError(f"the library is for {machine}: under an emulator it runs on the CPU only")
     if machine == platform.machine():
-        return _on_cpu(adapted, folder, manifest, options.threads)
+        return _on_cpu(adapted, folder, manifest, options)
     if options.threads > 1:
         raise UsageError(f"the library is for {machine}: under an emulator it has one thread")
     build = _emulated(machine, adapted, include)
     where = f"the library for {machine}, under {Path(build.launcher[0]).name}"
-    return Functions(manifest, lambda part: Process([], folder, part, scratch, build), where=where)
+    start = once(lambda part: Process([], folder, part, scratch, build))
+    return Functions(manifest, start, where=where, most=options.lanes)
 
 
-def _on_cpu(library: Path, folder: Path, manifest: Manifest, threads: int) -> Engine:
-    return Functions(
-        manifest,
-        lambda part: InProcess(library, folder, part, threads),
-        lambda part: Stream(library, folder, part, threads),
-        where=f"the library for {platform.machine()}, in this process",
-    )
+def _on_cpu(library: Path, folder: Path, manifest: Manifest, options: EngineOptions) -> Engine:
+    where = f"the library for {platform.machine()}, in this process"
+    return load_on_cpu(library, folder, manifest, replace(options, cpu=None), where)
 
 
 def _on_device(library: Path, folder: Path, manifest: Manifest, device: str, options: EngineOptions) -> Engine:
@@ -100,7 +96,7 @@ def _on_device(library: Path, folder: Path, manifest: Manifest, device: str, opt
     if device != AUTO:
         return load_on_gpu(library, folder, manifest, device, options)
     starts = {name: partial(load_on_gpu, library, folder, manifest, name, options) for name in manifest.devices}
-    return Auto(manifest, {CPU: lambda: _on_cpu(library, folder, manifest, options.threads), **starts})
+    return Auto(manifest, {CPU: lambda: _on_cpu(library, folder, manifest, options), **starts})
 
 
 def can_run(machine: str) -> bool:

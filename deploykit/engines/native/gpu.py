@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.engines import failure
+from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
@@ -132,7 +133,8 @@ def chosen(device: str) -> tuple[str, GpuOptions]:
 
 
 class Gpu:
-    """An open device with the kernels of one model, which all functions of the model share.
+    """An open device with the kernels of one model, which all functions of the model share. It serves one thread at a
+    time: those that use it take turns (`turn`).
 
     Raises `DeviceError` if it cannot be opened."""
 
@@ -160,6 +162,13 @@ class Gpu:
         self.first_weight, self.weights_bytes = int(program.first_weight), int(program.weights_bytes)
         self._gpu: CGpu | None = found.contents
         self._discarded: deque[int] = deque()
+        self._process = os.getpid()
+        self._turns = Lanes(self._here)
+
+    def turn(self) -> AbstractContextManager[int]:
+        """A block in which no other thread uses the device. Raises `ClosedError`, and `DeviceError` in a process that
+        was forked after the device was opened."""
+        return self._turns.one()
 
     @property
     def name(self) -> str:
@@ -198,7 +207,8 @@ class Gpu:
         """Copy what a buffer keeps to an array. Raises `DeviceError`, and `UsageError` if the device is closed."""
         if self._gpu is None:
             raise UsageError("the session of a value on the device is closed: take its numpy() before")
-        self._check(self._gpu.read(self.address, number, array.nbytes, array.ctypes.data))
+        with self.turn():
+            self._check(self._gpu.read(self.address, number, array.nbytes, array.ctypes.data))
 
     @contextmanager
     def binding(self, kept: ctypes.Array[ctypes.c_int32]) -> Iterator[None]:
@@ -233,9 +243,20 @@ class Gpu:
         return steps, nanoseconds
 
     def close(self) -> None:
-        if self._gpu is not None:
+        self._turns.close()
+        if self._gpu is not None and self._process == os.getpid():
             self._gpu.close(self.address)
-            self._gpu = None
+        self._gpu = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_turns") and self._turns.idle:
+            self.close()
+
+    def _here(self) -> int:
+        """The address of the device, which cannot be used in another process."""
+        if self._process != os.getpid():
+            raise DeviceError("a device cannot be used in a forked process: open the session there")
+        return self.address
 
     @property
     def _open(self) -> CGpu:

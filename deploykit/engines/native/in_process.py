@@ -1,21 +1,20 @@
-"""Runs a model in this process: loads its library, and gives it memory of NumPy arrays."""
+"""Runs a model in this process: gives it memory of NumPy arrays."""
 
 from __future__ import annotations
 
 import ctypes
 import math
-import mmap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deploykit.artifact.manifest import Manifest, PortEntry
+from deploykit.artifact.manifest import PortEntry
 from deploykit.dtypes import logical_dtype
 from deploykit.engines import failure
 from deploykit.engines.native import library as native
+from deploykit.engines.native.loaded import Loaded
 from deploykit.errors import ArtifactError, DeploykitError, UsageError
 
 MOST_RUNS = 64
@@ -45,41 +44,23 @@ class _Call:
 
 
 class InProcess:
-    """The model in the library at `path`; its weights are in the library or in `folder`.
+    """One struct of a model with its memory: runs one thing at a time, on kernels that `loaded` chooses.
 
-    If there are kernels for several CPUs, those for `cpu` run, by default the best ones that this CPU supports.
+    Raises what `Loaded.new_model` raises."""
 
-    Raises `ArtifactError` if the library or the weights do not fit the manifest, and `UsageError` if `threads` threads
-    or kernels for `cpu` are not possible, or if there are no kernels for this CPU.
-    """
-
-    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
+    def __init__(self, loaded: Loaded) -> None:
+        manifest = loaded.manifest
         self._manifest = manifest
         self._codes = [logical_dtype(port.dtype).code for port in manifest.inputs]
-        states = manifest.states is not None
-        self._library = native.Library(path, manifest.prefix, manifest.shared_prefix, states=states)
-        self._model: Any = self._struct(int(self._library.descriptor.model_bytes))()
+        self._loaded, self._library = loaded, loaded.library
+        self._model: Any = loaded.new_model()
         self._state: np.ndarray | None = None
         chosen = {dim.name for dim in manifest.states.dims} if manifest.states is not None else set()
         self._bounded_by_caller = any(dim.capacity_of and dim.name not in chosen for dim in manifest.dims)
         """Whether there are dims that the caller chooses and that must be raised when a run needs more."""
-        if not _agree(self._library.descriptor, manifest, ctypes.sizeof(self._model)):
-            raise ArtifactError(f"{path} is not the library that the manifest of '{manifest.name}' describes")
         self._arena: np.ndarray | None = None
         self._room = [_FIRST_GUESS] * len(manifest.outputs)
         self._calls: dict[tuple[tuple[int, ...], ...], _Call] = {}
-        self._weights = self._init(folder)
-        if cpu is not None:
-            self._choose(cpu)
-        self._pool: int | None = None
-        if threads > 1:
-            self._pool = self._library.start_pool(threads)
-            self._model.base.executor = self._library.executor(self._pool)
-
-    def _struct(self, size: int) -> type[ctypes.Structure]:
-        """The struct of the model, of which the library says that it has `size` bytes."""
-        states, dynamic_bytes = self._manifest.states is not None, size if self._manifest.dynamic is not None else 0
-        return native.model_struct(len(self._manifest.dims), states=states, dynamic_bytes=dynamic_bytes)
 
     @property
     def level(self) -> int:
@@ -170,34 +151,14 @@ class InProcess:
         self._calls.clear()
         self._check(self._library.set_state(ctypes.byref(self._model), address_of(block), block.nbytes))
 
+    @property
+    def memory(self) -> int:
+        """The bytes of the arena as it is now."""
+        return 0 if self._arena is None else self._arena.nbytes
+
     def close(self) -> None:
-        if self._pool is not None:
-            self._model.base.executor = None
-            self._library.stop_pool(self._pool)
-            self._pool = None
-
-    def _init(self, folder: Path) -> object:
-        """Initialise the model with its weights; returns the object that keeps the weights in memory."""
-        address, owner = self._library.embedded_weights(), None
-        size = self._manifest.peak_memory.weights
-        if address is None:
-            owner, address = map_weights(folder / "weights.bin", size)
-        status = self._library.init(ctypes.byref(self._model), address, size, None, 0)
-        if status == native.DK_ERROR_CPU:
-            raise UsageError(f"{folder}: {self._error()}")
-        if status != native.DK_OK:
-            raise ArtifactError(f"{folder}: {self._error()}")
-        return owner
-
-    def _choose(self, cpu: str) -> None:
-        """Run the kernels for a CPU other than the best one."""
-        levels = self._manifest.levels
-        if cpu not in levels:
-            found = f"it has {', '.join(levels)}" if levels else "it is for one CPU"
-            raise UsageError(f"'{self._manifest.name}' has no kernels for {cpu}: {found}")
-        if levels.index(cpu) < self._model.base.level:
-            raise UsageError(f"this CPU lacks instructions of {cpu}")
-        self._model.base.level = levels.index(cpu)
+        """End the threads, which all structs of the function share."""
+        self._loaded.close()
 
     def _make_room(self, dims: Any) -> None:
         """Provide the arena that a run with these dims needs."""
@@ -263,12 +224,6 @@ class InProcess:
             raise failure(status, self._error())
 
 
-def _agree(descriptor: native.CDescriptor, manifest: Manifest, model_bytes: int) -> bool:
-    """Whether a library fits the manifest in everything that memory safety depends on."""
-    found = (descriptor.input_count, descriptor.output_count, descriptor.dim_count, descriptor.model_bytes)
-    return found == (len(manifest.inputs), len(manifest.outputs), len(manifest.dims), model_bytes)
-
-
 def fill(tensor: native.CTensor, array: np.ndarray, code: int) -> None:
     """Describe an array as a tensor, in the same memory."""
     tensor.data = address_of(array)
@@ -297,18 +252,3 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[n
     start = address_of(raw)
     offset = -start % _ALIGNMENT
     return np.ndarray(shape, dtype, raw, offset), start + offset
-
-
-def map_weights(path: Path, size: int) -> tuple[object, int]:
-    """Map the weights file into memory, which sessions share; returns the array and its address."""
-    if size == 0:
-        return None, 0
-    try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{path} cannot be read ({error}): build the model again") from error
-    array = np.frombuffer(mapped, dtype=np.uint8)
-    if array.nbytes < size:
-        raise ArtifactError(f"{path} has {array.nbytes} bytes, the manifest says {size}: build the model again")
-    return array, address_of(array)

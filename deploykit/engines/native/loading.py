@@ -13,9 +13,10 @@ from deploykit.artifact.manifest import Manifest
 from deploykit.engines import Engine
 from deploykit.engines.native.auto import AUTO, Auto
 from deploykit.engines.native.emulated import emulated, machine_of
-from deploykit.engines.native.functions import Functions
+from deploykit.engines.native.functions import Functions, once
 from deploykit.engines.native.gpu import GpuOptions, chosen
 from deploykit.engines.native.in_process import InProcess
+from deploykit.engines.native.loaded import Loaded
 from deploykit.engines.native.on_gpu import OnGpu, open_gpu
 from deploykit.engines.native.process import Process
 from deploykit.engines.native.profiled import Profiled, ProfiledOnGpu, build_profiled
@@ -58,14 +59,24 @@ def load_library(
             raise UsageError(f"the artifact is for {machine}: under an emulator it runs on the CPU only")
         return load_on_gpu(library, folder, manifest, options.device, options)
     if machine == platform.machine():
-        return Functions(
-            manifest,
-            lambda part: InProcess(library, folder, part, threads, cpu),
-            lambda part: Stream(library, folder, part, threads, cpu),
-        )
+        return load_on_cpu(library, folder, manifest, options)
     if threads > 1 or cpu is not None:
         raise UsageError(f"the artifact is for {machine}: under an emulator it has one thread and no choice of kernels")
-    return Functions(manifest, lambda part: Process(sources, folder, part, scratch, emulated(machine)))
+    start = once(lambda part: Process(sources, folder, part, scratch, emulated(machine)))
+    return Functions(manifest, start, most=options.lanes)
+
+
+def load_on_cpu(library: Path, folder: Path, manifest: Manifest, options: EngineOptions, where: str = "") -> Functions:
+    """An engine for `library` in this process. Raises `ArtifactError`, and `UsageError` if the library does not support
+    the threads or the CPU."""
+    loaded = once(lambda part: Loaded(library, folder, part, options.threads, options.cpu))
+    return Functions(
+        manifest,
+        lambda part: InProcess(loaded(part)),
+        lambda part: Stream(loaded(part)),
+        where=where,
+        most=options.lanes,
+    )
 
 
 def load_profiled(
@@ -75,7 +86,8 @@ def load_profiled(
 
     Raises what `load_library` raises."""
     if options.device in (None, CPU):
-        return Profiled(sources, folder, manifest, options.threads, scratch, options.cpu)
+        library = build_profiled(sources, scratch)
+        return Profiled(Loaded(library, folder, manifest, options.threads, options.cpu), folder)
     driver, wanted = _driver(manifest, options.device, options)
     library = build_profiled([*folder.glob("*.c"), *folder.glob("*.o")], scratch)
     return ProfiledOnGpu(

@@ -15,31 +15,38 @@ from deploykit.engines import foreign
 from deploykit.engines.native import library as native
 from deploykit.engines.native.gpu import Gpu, GpuOptions
 from deploykit.engines.native.held import ON_DEVICE, Buffer, Held
-from deploykit.engines.native.in_process import MOST_RUNS, InProcess, fill, map_weights
-from deploykit.errors import ArtifactError, DeploykitError, DeviceError
+from deploykit.engines.native.in_process import MOST_RUNS, InProcess, fill
+from deploykit.engines.native.loaded import Loaded, map_weights
+from deploykit.errors import DeploykitError, DeviceError
 
 
 class OnGpu(InProcess):
     """A function of a model whose kernels run on `gpu`; those that a GPU cannot run are on the CPU. For the other
-    arguments see `InProcess`."""
+    arguments see `Loaded`."""
 
     def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, gpu: Gpu) -> None:
         self._gpu = gpu
-        super().__init__(path, folder, _of_gpu(manifest), threads)
+        super().__init__(Loaded(path, folder, _of_gpu(manifest), threads, first_weight=gpu.first_weight))
         self._model.driver = gpu.address
         self._resident = self._library.table("resident", len(manifest.inputs) + len(manifest.outputs))
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._gpu.turn():
+            return super().run(inputs)
 
     def run_kept(self, inputs: Sequence[np.ndarray | Held], keep: Collection[int]) -> list[np.ndarray | Held]:
         """Run with inputs that stay on the device, and leave the outputs with the indices `keep` there. What the CPU
         uses, too, is in its memory instead.
 
         Raises what `run` raises, and `UsageError` for a value of another device."""
-        room, dims = list(self._room), list(self._model.dims)
-        try:
-            return self._kept([self._given(index, value) for index, value in enumerate(inputs)], keep)
-        except DeploykitError:
-            self._room, self._model.dims[:] = room, dims
-            raise
+        given = [self._given(index, value) for index, value in enumerate(inputs)]
+        with self._gpu.turn():
+            room, dims = list(self._room), list(self._model.dims)
+            try:
+                return self._kept(given, keep)
+            except DeploykitError:
+                self._room, self._model.dims[:] = room, dims
+                raise
 
     def _given(self, index: int, value: np.ndarray | Held) -> np.ndarray | Held:
         """An input as the run takes it. One with a wrong dtype is left for the run to refuse."""
@@ -89,19 +96,6 @@ class OnGpu(InProcess):
                 results.append(self._result(tensor, data, port))
         return results
 
-    def _struct(self, size: int) -> type[ctypes.Structure]:
-        states = self._manifest.states is not None
-        return native.model_struct(len(self._manifest.dims), states=states, gpu_bytes=size)
-
-    def _init(self, folder: Path) -> object:
-        """Initialise the model with the part of the weights that is for GPUs."""
-        size = int(self._library.descriptor.weights_bytes)
-        owner, address = map_weights(folder / "weights.bin", self._gpu.first_weight + size)
-        weights = address + self._gpu.first_weight
-        if self._library.init(ctypes.byref(self._model), weights, size, None, 0) != native.DK_OK:
-            raise ArtifactError(f"{folder}: {self._error()}")
-        return owner
-
     def _make_room(self, dims: Any) -> None:
         """The driver provides the arena; where the host needs one, too, the run asks for it."""
 
@@ -116,7 +110,8 @@ class OnGpu(InProcess):
 
     def new_state(self, sizes: Mapping[str, int]) -> np.ndarray:
         block = super().new_state(sizes)
-        self._gpu.clear_states(block.nbytes)
+        with self._gpu.turn():
+            self._gpu.clear_states(block.nbytes)
         return block
 
 

@@ -84,6 +84,11 @@ class Process:
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._call(["arena", *map(str, dims)], b""))
 
+    @property
+    def memory(self) -> int:
+        """None in this process."""
+        return 0
+
     def close(self) -> None:
         """Do nothing: the process of a run ends with the run."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,9 +21,13 @@ from deploykit.engines.native.gpu import Gpu
 from deploykit.engines.native.held import Held
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.library import Library
+from deploykit.engines.native.loaded import Loaded
 from deploykit.engines.native.on_gpu import OnGpu
+from deploykit.last import LastOf
 from deploykit.parallel import each
 from deploykit.toolchain import find_c_compiler
+
+Times: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 class StepTimes:
@@ -41,38 +46,34 @@ class StepTimes:
             ctypes.memset(counts, 0, ctypes.sizeof(counts))
         self._library.attach_profile(self._calls, self._nanoseconds)
 
-    def taken(self) -> tuple[np.ndarray, np.ndarray]:
+    def taken(self) -> Times:
         """Two arrays with an element per step: its calls and its total seconds."""
         return np.array(self._calls), np.array(self._nanoseconds) * 1e-9
 
 
 class Profiled(InProcess):
-    """The model made of `sources`, the C files and objects of an artifact folder; built in `scratch`.
+    """The model in a library that `build_profiled` made.
 
-    It runs the same kernels as `InProcess` would; `plan` is the plan of their steps. Raises `ToolchainError`, and what
-    `InProcess` raises.
+    It runs the same kernels as `InProcess` would; `plan` is the plan of their steps. Raises what `InProcess` raises.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[Path],
-        folder: Path,
-        manifest: Manifest,
-        threads: int,
-        scratch: Path,
-        cpu: str | None = None,
-    ) -> None:
-        super().__init__(build_profiled(sources, scratch), folder, manifest, threads, cpu)
-        self.plan = read_plan(folder, manifest.levels[self.level] if self.level else None)
+    def __init__(self, loaded: Loaded, folder: Path) -> None:
+        """The plans are in `folder`."""
+        super().__init__(loaded)
+        levels = loaded.manifest.levels
+        self.plan = read_plan(folder, levels[self.level] if self.level else None)
         self._times = StepTimes(self.plan, self._library)
+        self._last = LastOf[Times]()
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self._times.begin()
-        return super().run(inputs)
+        results = super().run(inputs)
+        self._last.put(self._times.taken())
+        return results
 
-    def last_run(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two arrays for the last run, with an element per step: its calls and its total seconds."""
-        return self._times.taken()
+    def last_run(self) -> Times:
+        """Two arrays for the last run of this thread, with an element per step: its calls and its total seconds."""
+        return self._last.get() or self._times.taken()
 
 
 class ProfiledOnGpu(OnGpu):
@@ -82,29 +83,37 @@ class ProfiledOnGpu(OnGpu):
         super().__init__(path, folder, manifest, threads, gpu)
         self.plan = read_plan(folder, NATIVE_GPU.name)
         self._times = StepTimes(self.plan, self._library)
+        self._last = LastOf[tuple[Times, Times]]()
+        """Calls and seconds of the steps, and the step and the nanoseconds of each operation of the GPU."""
         self._library.follow_profile(gpu.step)
         gpu.profile(on=True)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         self._begin()
-        return super().run(inputs)
+        results = super().run(inputs)
+        self._end()
+        return results
 
     def run_kept(self, inputs: Sequence[np.ndarray | Held], keep: Collection[int]) -> list[np.ndarray | Held]:
         self._begin()
-        return super().run_kept(inputs, keep)
+        results = super().run_kept(inputs, keep)
+        self._end()
+        return results
 
     def _begin(self) -> None:
         self._gpu.times()
         self._times.begin()
 
+    def _end(self) -> None:
+        self._last.put((self._times.taken(), self._gpu.times()))
+
     def close(self) -> None:
         super().close()
         self._gpu.close()
 
-    def last_run(self) -> tuple[np.ndarray, np.ndarray]:
+    def last_run(self) -> Times:
         """As `Profiled.last_run`; where the GPU worked for a step, its time counts."""
-        calls, seconds = self._times.taken()
-        steps, nanoseconds = self._gpu.times()
+        (calls, seconds), (steps, nanoseconds) = self._last.get() or (self._times.taken(), self._gpu.times())
         inside = (steps >= 0) & (steps < len(seconds))
         worked = np.zeros_like(seconds)
         np.add.at(worked, steps[inside], nanoseconds[inside] * 1e-9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from operator import eq
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from deploykit.dtypes import logical_dtype
 from deploykit.engines import MemoryFull, failure
 from deploykit.engines.native import library as native
 from deploykit.engines.native.in_process import InProcess, address_of, allocate, fill
+from deploykit.engines.native.loaded import Loaded
 from deploykit.errors import DeploykitError
 
 _FIRST = 1 << 23
@@ -27,8 +27,9 @@ _MOST = 1 << 28
 class Stream(InProcess):
     """A model with memory of its own, for one stream. The methods are named like the functions in C."""
 
-    def __init__(self, path: Path, folder: Path, manifest: Manifest, threads: int, cpu: str | None = None) -> None:
-        super().__init__(path, folder, manifest, threads, cpu)
+    def __init__(self, loaded: Loaded) -> None:
+        super().__init__(loaded)
+        manifest = loaded.manifest
         self._calls_of_stream = native.StreamCalls(self._library)
         self._batch = [dim.name for dim in manifest.dims].index("batch")
         self._tensors = (native.CTensor * len(manifest.inputs))()
@@ -124,6 +125,9 @@ class Stream(InProcess):
         for index, dim in enumerate(self._manifest.dims):
             if dim.capacity_of is not None and self._model.dims[index] < _MOST:
                 self._raise(index, 2 * self._model.dims[index])
+
+    def close(self) -> None:
+        """Do nothing: the threads are those of the whole runs."""
 
     def _bound(self) -> ctypes.Array[ctypes.c_int64]:
         """The dims of the inputs."""

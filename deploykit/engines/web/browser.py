@@ -22,7 +22,8 @@ import numpy as np
 
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
-from deploykit.engines import StreamEngine, no_stream
+from deploykit.engines import ELSEWHERE, Memory, StreamEngine, no_stream
+from deploykit.engines.lanes import Lanes
 from deploykit.engines.web.chromium import FolderHandler, chromium, served
 from deploykit.engines.web.messages import Read, arena_request, message, read_header, read_outputs, run_request
 from deploykit.errors import DeploykitError
@@ -42,12 +43,14 @@ _MOST_SECONDS = 600
 
 
 class InBrowser:
-    """The model of an artifact folder, on WebGPU. Raises `ToolchainError` if there is no Chromium."""
+    """The model of an artifact folder, on WebGPU. Threads take turns.
+
+    Raises `ToolchainError` if there is no Chromium."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._manifest = manifest
         self._browser = _browser()
-        self._folder: str | None = self._browser.add(folder)
+        self._folders = Lanes(lambda: self._browser.add(folder))
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         manifest = self._manifest.function(function)
@@ -61,17 +64,26 @@ class InBrowser:
     def reset(self, sizes: Mapping[str, int]) -> None:
         read_header(self._ask({"reset": dict(sizes)}))
 
+    @property
+    def memory(self) -> Memory:
+        return ELSEWHERE
+
     def stream(self) -> StreamEngine:
         raise no_stream(self._manifest.name)
 
     def close(self) -> None:
-        if self._folder is not None and self._browser.lives:
-            self._ask({"close": True})
-            self._browser.remove(self._folder)
-        self._folder = None
+        for folder in self._folders.close():
+            if self._browser.lives:
+                self._browser.ask(b"".join(message({"folder": folder, "close": True})))
+                self._browser.remove(folder)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_folders") and self._folders.idle:
+            self.close()
 
     def _ask(self, header: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> Read:
-        return self._browser.ask(b"".join(message({"folder": self._folder, **header}, arrays)))
+        with self._folders.one() as folder:
+            return self._browser.ask(b"".join(message({"folder": folder, **header}, arrays)))
 
 
 class _Browser:
@@ -168,10 +180,12 @@ class _Handler(FolderHandler):
 
 
 _started: list[_Browser] = []
+_starting = threading.Lock()
 
 
 def _browser() -> _Browser:
     """The browser of this process; a new one if there is none or it has ended."""
-    if not _started or not _started[-1].lives:
-        _started[:] = [_Browser()]
-    return _started[-1]
+    with _starting:
+        if not _started or not _started[-1].lives:
+            _started[:] = [_Browser()]
+        return _started[-1]

@@ -13,6 +13,7 @@ The program makes the instances of ragged inputs from their values and lengths, 
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -27,7 +28,8 @@ import numpy as np
 
 from deploykit.artifact.manifest import Manifest, PortEntry
 from deploykit.dtypes import logical_dtype
-from deploykit.engines import Engine, EngineOptions, StreamEngine, no_stream
+from deploykit.engines import ELSEWHERE, Engine, EngineOptions, Memory, StreamEngine, no_stream
+from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.bionic import without_needed
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
 from deploykit.ragged_ports import is_flat
@@ -54,7 +56,7 @@ _ERRORS: Mapping[str, type[DeploykitError]] = {
 
 class OnJvm:
     """The model of an AAR that is unpacked in `place`, with this library. `native` gives an engine that runs the
-    library without Java.
+    library without Java. Threads take turns.
 
     Raises `ToolchainError` if there is no Java, and what the classes raise when the model is loaded."""
 
@@ -89,6 +91,8 @@ class OnJvm:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words)
         self._check()
+        self._process_id = os.getpid()
+        self._turns = Lanes(self._here)
 
     def run(self, inputs: Sequence[np.ndarray], function: str | None = None) -> list[np.ndarray]:
         request = [struct.pack(">ii", list(self._functions).index(function), len(inputs))]
@@ -98,8 +102,8 @@ class OnJvm:
                 struct.pack(f">bi{array.ndim}qi", kind, array.ndim, *array.shape, array.nbytes),
                 array.tobytes(),
             ]
-        self._ask(b"".join(request))
-        outputs = [self._output(logical_dtype(port.dtype).storage) for port in self._functions[function].outputs]
+        dtypes = [logical_dtype(port.dtype).storage for port in self._functions[function].outputs]
+        outputs = self._ask(b"".join(request), dtypes)
         if _MISUSE in (words := self._said()):
             raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{words}")
         return outputs
@@ -116,24 +120,53 @@ class OnJvm:
             raise UsageError("the model has no states")
         self._ask(struct.pack(f">ii{len(sizes)}q", -1, len(sizes), *sizes.values()))
 
+    @property
+    def memory(self) -> Memory:
+        return ELSEWHERE
+
     def stream(self) -> StreamEngine:
         raise no_stream(self._manifest.name)
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait()
+        for process in self._turns.close():
+            if process.poll() is None:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait()
 
-    def _ask(self, request: bytes) -> None:
-        """Send a request and read the beginning of the reply. Raises the error that it tells."""
-        assert self._process.stdin is not None
+    def __del__(self) -> None:
+        if hasattr(self, "_turns") and self._turns.idle:
+            self.close()
+
+    def _here(self) -> subprocess.Popen[bytes]:
+        """Java, which two processes cannot talk to at a time."""
+        if self._process_id != os.getpid():
+            raise UsageError("Java cannot be used in a forked process: open the session there")
+        return self._process
+
+    def _ask(self, request: bytes, outputs: Sequence[np.dtype[np.generic]] = ()) -> list[np.ndarray]:
+        """Send a request and read the reply, with tensors of these dtypes. Raises the error that it tells. After an
+        interruption the rest of a reply would be taken for the next one: Java ends then."""
+        with self._turns.one() as process:
+            try:
+                return self._replied(process, request, outputs)
+            except DeploykitError:
+                raise
+            except BaseException:
+                process.kill()
+                raise
+
+    def _replied(
+        self, process: subprocess.Popen[bytes], request: bytes, outputs: Sequence[np.dtype[np.generic]]
+    ) -> list[np.ndarray]:
+        assert process.stdin is not None
         try:
-            self._process.stdin.write(request)
-            self._process.stdin.flush()
+            process.stdin.write(request)
+            process.stdin.flush()
         except OSError:
             self._fail()
         self._check()
+        return [self._output(storage) for storage in outputs]
 
     def _check(self) -> None:
         """Read the beginning of a reply. Raises the error that it tells."""

@@ -1,0 +1,3 @@
+from tests.dynamic.conftest import built
+
+__all__ = ["built"]
