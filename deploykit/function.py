@@ -13,6 +13,7 @@ from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype
 from deploykit.engines import KeepingEngine, on_host
 from deploykit.engines.native.held import Held
 from deploykit.errors import ShapeError, UsageError
+from deploykit.interface import ValueInfo, inputs_of, outputs_of, text_of
 from deploykit.ragged_array import Ragged
 from deploykit.ragged_ports import packed, ragged_ports, unpacked
 from deploykit.sizes import whole
@@ -69,11 +70,33 @@ class Function:
         Each output in `keep` is a `DeviceArray`, which later runs take as an input; on a GPU it stays in its memory.
         Raises `UsageError` for a name in `keep` that is no output, or that is ragged or consists of several tensors,
         and for a `DeviceArray` of another session."""
-        if keep or any(isinstance(value, DeviceArray) for value in inputs.values()):
+        try:
+            values = inputs.values()
+        except AttributeError:
+            raise self._no_names(inputs) from None
+        if keep or any(isinstance(value, DeviceArray) for value in values):
             return self._run_kept(inputs, keep)
         taken = self._arrays(inputs)
         results = self._engine.run(taken, self._name)
         return self._outputs_of(taken, results)
+
+    @property
+    def inputs(self) -> tuple[ValueInfo, ...]:
+        """Names, dtypes, shapes and bounds of what it takes; ragged inputs bring their lengths with them."""
+        return inputs_of(self._manifest)
+
+    @property
+    def outputs(self) -> tuple[ValueInfo, ...]:
+        """Names, dtypes, shapes and bounds of what it gives."""
+        return outputs_of(self._manifest)
+
+    def __repr__(self) -> str:
+        return f"<Function {self._manifest.name}: {text_of(self._manifest)}>"
+
+    def _no_names(self, given: object) -> UsageError:
+        """The error for inputs that are no mapping."""
+        names = ", ".join(f"'{info.name}': ..." for info in self.inputs)
+        return UsageError(f"inputs are given by name: pass {{{names}}}, not {type(given).__name__}")
 
     def _run_kept(self, inputs: Mapping[str, Value], keep: Collection[str]) -> dict[str, Any]:
         """A run some of whose inputs or outputs stay on the device."""

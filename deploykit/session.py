@@ -29,6 +29,7 @@ from deploykit.errors import UsageError
 from deploykit.forks import renew_after_fork
 from deploykit.function import Function, Value, array_dtype, require_known, value_of
 from deploykit.instances import Instances
+from deploykit.interface import ValueInfo, text_of
 from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
 from deploykit.tasks.answering import Answering
@@ -207,6 +208,19 @@ class Session(Answering):
         self._engine.reset({name: value_of(dim, (sizes or {}).get(name)) for name, dim in known.items()})
 
     @property
+    def inputs(self) -> tuple[ValueInfo, ...]:
+        """What the only function takes; see `Function.inputs`. A dynamic model takes instances of these parameters."""
+        return self._only().inputs
+
+    @property
+    def outputs(self) -> tuple[ValueInfo, ...]:
+        """What the only function gives; see `Function.outputs`."""
+        return self._only().outputs
+
+    def __repr__(self) -> str:
+        return f"<Session {self.manifest.name} for {self.manifest.target}: {text_of(self.manifest)}>"
+
+    @property
     def memory(self) -> Memory:
         """The bytes that the session holds in this process: weights, states, and an arena for each run that went on
         side by side with others. `peak_bytes` tells the size of one."""
@@ -272,7 +286,8 @@ class Session(Answering):
 
     def _dynamic(self) -> Instances:
         if self._instances is None:
-            raise UsageError(f"'{self.manifest.name}' is no dynamic model: it takes inputs by name")
+            names = ", ".join(f"{info.name}=..." for info in self.inputs)
+            raise UsageError(f"'{self.manifest.name}' is no dynamic model: it takes inputs by name ({names})")
         return self._instances
 
     def _profiled(self) -> Profiled | ProfiledOnGpu:

@@ -1,4 +1,4 @@
-"""Targets that place results in memory, or split ragged batches, differently from the default, to compare the two."""
+"""Targets that place results in memory, or split ragged batches or loops, differently from the default."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def placing(target: str | Target, in_place: InPlace) -> Target:
 def grouping(target: str | Target, tokens: int) -> Target:
     """The target, which computes ragged batches in groups of `tokens` tokens."""
     return _with(target, lambda variant: replace(variant, device=replace(variant.device, group_tokens=tokens)))
+
+
+def threaded(target: str | Target) -> Target:
+    """The target, whose kernels have parallel loops."""
+    return _with(target, lambda variant: replace(variant, device=replace(variant.device, parallel=True)))
 
 
 def _with(target: str | Target, change: Callable[[Variant], Variant]) -> Target:

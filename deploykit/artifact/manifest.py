@@ -1,4 +1,4 @@
-"""`manifest.json`: what an artifact folder holds and how to call it. Equal builds give equal texts, except `times`.
+"""`manifest.json`: what an artifact folder holds and how to call it. Equal builds give equal texts.
 
 An extent is a number, a formula over dims as text, or the name of a size that is known only during a run.
 """
@@ -78,7 +78,7 @@ class FileEntry(Entry):
     @field_validator("name")
     @classmethod
     def _inside(cls, name: str) -> str:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\0" in name:
             raise ValueError(f"'{name}' is not inside the folder")
         return name
 
@@ -198,7 +198,7 @@ class Manifest(Entry):
     a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
     manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
     has as a padded one. `dynamic` says how a dynamic model is called, `task` what the model is
-    for in the user's terms. `times` gives the seconds of each stage of the build."""
+    for in the user's terms. `times` gives the seconds of each stage, where the artifact was built in this process."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -263,6 +263,7 @@ class Manifest(Entry):
         raise UsageError(f"'{self.name}' has no function '{name}': it has {names}")
 
     def to_json(self) -> str:
+        """The text of `manifest.json`: without the times, so that two builds are the same bytes."""
         optional = (
             "inputs_as",
             "outputs_as",
@@ -275,7 +276,7 @@ class Manifest(Entry):
             "devices",
         )
         plain = {name for name in optional if not getattr(self, name)}
-        return self.model_dump_json(indent=2, exclude=plain) + "\n"
+        return self.model_dump_json(indent=2, exclude=plain | {"times"}) + "\n"
 
 
 def generator_version() -> str:

@@ -86,35 +86,24 @@ def bench(
 
     if picture is not None and not profile:
         raise UsageError("--picture draws a profile: add --profile")
+    if callers is not None and profile:
+        raise UsageError("--profile is for one caller: leave --callers out")
+    given: dict[str, Any] = {
+        "at": read_size(at or ()),
+        "inputs": read_sources(read_manifest(artifact), inputs or (), lengths or ()),
+        "against": against and against.value,
+        "model": model,
+        "threads": threads,
+        "device": device,
+        "seconds": seconds,
+    }
     if callers is not None:
-        if profile:
-            raise UsageError("--profile is for one caller: leave --callers out")
         with messages.status("measuring"):
-            found = bench_callers(
-                artifact,
-                callers,
-                at=read_size(at or ()),
-                inputs=read_sources(read_manifest(artifact), inputs or (), lengths or ()),
-                against=against and against.value,
-                model=model,
-                threads=threads,
-                device=device,
-                seconds=seconds,
-            )
+            found = bench_callers(artifact, callers, **given)
         _show_callers(found, threads, against, json_output=json_output)
         return
     with messages.status("measuring"):
-        result = bench_artifact(
-            artifact,
-            at=read_size(at or ()),
-            inputs=read_sources(read_manifest(artifact), inputs or (), lengths or ()),
-            against=against and against.value,
-            model=model,
-            threads=threads,
-            device=device,
-            seconds=seconds,
-            profile=profile,
-        )
+        result = bench_artifact(artifact, profile=profile, **given)
     sizes = _listed(result.sizes)
     if picture is not None and result.profile is not None:
         flame.draw(result.profile, f"{read_manifest(artifact).name}   {sizes}   {threads} thread(s)", picture)

@@ -20,7 +20,7 @@ LAYERS = (
     ("pictures",),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),
-    ("ragged_ports",),
+    ("ragged_ports", "interface"),
     ("compiler.dims", "compiler.tir", "compiler.devices", "compiler.decisions", "compiler.batching"),
     ("compiler.dtypes", "compiler.constants", "compiler.model"),
     ("compiler.operators",),

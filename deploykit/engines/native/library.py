@@ -53,6 +53,7 @@ class CModel(ctypes.Structure):
         ("arena_bytes", ctypes.c_size_t),
         ("executor", ctypes.c_void_p),
         ("level", ctypes.c_int32),
+        ("busy", ctypes.c_int32),
         ("need", CNeed),
         ("error", ctypes.c_char * 256),
     )

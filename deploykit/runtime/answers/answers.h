@@ -1,7 +1,8 @@
 /* What models with answers share: how outputs become scores, and the memory of a run.
 
-   A session of such a model works in one workspace of the caller, whose size is known beforehand. Nothing here
-   allocates or writes a global. Errors have their text in the model, as those of its runs. */
+   A session of such a model works in one workspace of the caller, whose size is known beforehand. It serves one call at
+   a time: another one gets DK_ERROR_BUSY. Nothing here allocates or writes a global. Errors have their text in the
+   model, as those of its runs. */
 #ifndef DEPLOYKIT_ANSWERS_H
 #define DEPLOYKIT_ANSWERS_H
 
@@ -23,6 +24,12 @@ typedef enum dk_scores { DK_SCORES_SOFTMAX = 0, DK_SCORES_SIGMOID = 1, DK_SCORES
 /* Of a run that takes one tensor: `before` bytes are used until it runs, `after` bytes when it has run. */
 #define DK_RUN_BYTES(input, outputs, arena, before, after)                                                             \
     (DK_ROOM(input) + DK_LARGER(DK_ROOM(before), (outputs) + DK_ROOM(DK_LARGER(arena, after))))
+
+/* A call of a session, whose `busy` says whether another call uses it. */
+#define DK_IN_SESSION(session, call)                                                                                   \
+    ((session) == NULL               ? DK_ERROR_USAGE                                                                  \
+     : !dk_acquire(&(session)->busy) ? DK_ERROR_BUSY                                                                   \
+                                     : dk_release(&(session)->busy, (call)))
 
 /* Outputs that a model with answers may have. */
 #define DK_MOST_OUTPUTS 8

@@ -56,11 +56,7 @@ static int aligned(const void* address, size_t alignment) {
     return (uintptr_t)address % alignment == 0;
 }
 
-dk_status dk_check_call(
-    dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
-    const char* what
-) {
-    const char* missing = inputs == NULL && descriptor->input_count > 0 ? "inputs" : result == NULL ? what : NULL;
+dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor) {
     if (model == NULL) {
         return DK_ERROR_USAGE;
     }
@@ -69,6 +65,25 @@ dk_status dk_check_call(
         dk_add_text(model, "the model is not initialised");
         return DK_ERROR_USAGE;
     }
+    return dk_acquire(&model->busy) ? DK_OK : DK_ERROR_BUSY;
+}
+
+void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_descriptor* descriptor) {
+    callee->descriptor = descriptor;
+    callee->weights = model->weights;
+    callee->arena = model->arena;
+    callee->arena_bytes = model->arena_bytes;
+    callee->executor = model->executor;
+    callee->level = model->level;
+    callee->busy = 1;
+    dk_start_error(callee);
+}
+
+dk_status dk_check_call(
+    dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
+    const char* what
+) {
+    const char* missing = inputs == NULL && descriptor->input_count > 0 ? "inputs" : result == NULL ? what : NULL;
     if (missing != NULL) {
         dk_start_error(model);
         dk_add_text(model, "the ");
@@ -92,17 +107,22 @@ int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims) {
 }
 
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
+    dk_status status = DK_OK;
     if (model == NULL) {
         return DK_ERROR_USAGE;
+    }
+    if (!dk_acquire(&model->busy)) {
+        return DK_ERROR_BUSY;
     }
     dk_start_error(model);
     if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
         dk_add_text(model, "the arena must start at a multiple of 64 bytes");
-        return DK_ERROR_ARENA;
+        status = DK_ERROR_ARENA;
+    } else {
+        model->arena = arena;
+        model->arena_bytes = arena == NULL ? 0 : bytes;
     }
-    model->arena = arena;
-    model->arena_bytes = arena == NULL ? 0 : bytes;
-    return DK_OK;
+    return dk_release(&model->busy, status);
 }
 
 dk_status dk_init(

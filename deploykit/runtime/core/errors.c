@@ -29,6 +29,15 @@ void dk_add_number(dk_model* model, const char* text, int64_t value) {
     dk_add_text(model, digits + at);
 }
 
+const char* dk_error_text(const dk_model* model, const int32_t* busy) {
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
+    const int32_t used = __atomic_load_n(busy, __ATOMIC_RELAXED);
+#else
+    const int32_t used = *(const volatile int32_t*)busy;
+#endif
+    return used ? "it is in use: wait for the other call, or give each thread a struct of its own" : model->error;
+}
+
 void dk_start_error(dk_model* model) {
     model->error[0] = '\0';
     model->need.bytes = 0;

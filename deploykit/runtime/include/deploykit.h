@@ -1,13 +1,19 @@
 /* The interface that all models share: tensors, status codes, and the description of a model.
 
    A model is plain C99. It owns no memory: the caller passes the weights, one arena for all intermediate
-   results, and the inputs and outputs of each run. Nothing here allocates, locks, or writes a global; one model
-   struct serves one thread at a time, and any number of them may share the same weights. */
+   results, and the inputs and outputs of each run. Nothing here allocates, locks, or writes a global.
+
+   One model struct serves one call at a time, and any number of structs, in as many threads, may share the same
+   weights. A call of a struct that is in use gives DK_ERROR_BUSY and changes nothing. Functions of a model that share
+   one block of states have structs of their own: their calls must take turns, which nothing checks. */
 #ifndef DEPLOYKIT_H
 #define DEPLOYKIT_H
 
 #include <stddef.h>
 #include <stdint.h>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +45,8 @@ typedef enum dk_status {
     DK_ERROR_USAGE = 8,    /* a wrong call, such as one about an output that does not exist */
     DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels use */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
-    DK_PENDING = 11        /* no error: the device is at work; run again when it is done (driver.h) */
+    DK_PENDING = 11,       /* no error: the device is at work; run again when it is done (driver.h) */
+    DK_ERROR_BUSY = 12     /* the struct is in use by another call, which goes on */
 } dk_status;
 
 /* Sub-byte types take one byte per element: the value is sign- or zero-extended; float4 is in the low four bits. An
@@ -164,6 +171,7 @@ typedef struct dk_model {
     dk_executor* executor; /* NULL: parallel loops run on the caller's thread */
     int32_t level;         /* which kernels run, if the model has them for several CPUs, the best first: init chooses;
                               may be set to a greater number, up to that of the last */
+    int32_t busy;          /* whether a call uses the struct */
     dk_need need;
     char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
 } dk_model;
@@ -179,6 +187,33 @@ dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
 
 /* The rest is for generated code. */
 
+/* Set the flag of a struct that is used from now on; returns 0 if it is set. A CPU without atomic instructions
+   (Cortex-M0) has one core: a call in an interrupt is seen there, unless it comes between the two instructions that
+   read and write the flag. */
+static inline int dk_acquire(int32_t* busy) {
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
+    return !__atomic_exchange_n(busy, 1, __ATOMIC_ACQUIRE);
+#elif defined(_MSC_VER)
+    return !_InterlockedExchange((volatile long*)busy, 1);
+#else
+    const int32_t before = *(volatile int32_t*)busy;
+    *(volatile int32_t*)busy = 1;
+    return !before;
+#endif
+}
+
+/* Clear it. Returns `status`, that of the call. */
+static inline dk_status dk_release(int32_t* busy, dk_status status) {
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
+    __atomic_store_n(busy, 0, __ATOMIC_RELEASE);
+#elif defined(_MSC_VER)
+    _InterlockedExchange((volatile long*)busy, 0);
+#else
+    *(volatile int32_t*)busy = 0;
+#endif
+    return status;
+}
+
 /* The number of bytes `exact`, or INT64_MAX if its computation might overflow. `most`, in floating point, bounds the
    magnitude of `exact` and of all its intermediate results. */
 #define DK_SIZE(most, exact) ((most) < 4611686018427387904.0 ? (exact) : INT64_MAX)
@@ -191,8 +226,13 @@ dk_status dk_init(
 /* Choose the first of `levels` that a CPU with `features` can run. */
 dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features);
 
-/* Check that `model` is initialised with this descriptor, and that `inputs` (unless the model has none) and `result`
-   are not NULL. `what` names the result in the error. */
+/* Begin a call: check that `model` is initialised with this descriptor, and take it. */
+dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor);
+
+/* Prepare the struct of a function that the model calls, with all but the descriptor as the model has it. */
+void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_descriptor* descriptor);
+
+/* Check that `inputs` (unless the model has none) and `result` are not NULL. `what` names the result in the error. */
 dk_status dk_check_call(
     dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
     const char* what
@@ -230,6 +270,9 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 
 /* Report DK_ERROR_SHAPE. Each `{}` in `message` is replaced by the next of `values`. */
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values);
+
+/* The text of the last error; where `busy` is set, that a struct is in use: the text belongs to the other call then. */
+const char* dk_error_text(const dk_model* model, const int32_t* busy);
 
 /* Begin the text of another error. */
 void dk_start_error(dk_model* model);

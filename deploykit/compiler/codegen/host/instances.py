@@ -228,8 +228,7 @@ def _callee(own: Scope, *declared: str) -> Lines:
         f"dk_tensor given[{len(own.function.inputs)}];",
         f"dk_tensor taken[{len(own.function.outputs)}];",
         *declared,
-        "callee.base = *base;",
-        f"callee.base.descriptor = &{own.prefix}_descriptor;",
+        f"dk_begin_callee(&callee.base, base, &{own.prefix}_descriptor);",
     ]
 
 

@@ -189,8 +189,7 @@ def _call(scope: Scope, step: Call, _number: int) -> Lines:
         f"{own.prefix}_model callee;",
         f"dk_tensor given[{max(len(step.inputs), 1)}];",
         f"dk_tensor taken[{max(len(step.outputs), 1)}];",
-        "callee.base = *base;",
-        f"callee.base.descriptor = &{own.prefix}_descriptor;",
+        f"dk_begin_callee(&callee.base, base, &{own.prefix}_descriptor);",
         f"callee.base.arena = {scope.tensor(step.arena)};",
     ]
     for field, value in zip(own.dims, step.dims, strict=True):

@@ -60,15 +60,20 @@ dk_status mlp_init(
     return dk_init(&model->base, &mlp_descriptor, weights, weights_bytes, arena, arena_bytes);
 }
 
-dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
+static dk_status bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
+    dk_status status = dk_check_call(&model->base, &mlp_descriptor, inputs, dims, "dims");
     int64_t values[1] = {0};
-    dk_status status = dk_check_call(model == NULL ? NULL : &model->base, &mlp_descriptor, inputs, dims, "dims");
     if (status != DK_OK) {
         return status;
     }
     status = dk_bind(&model->base, inputs, values);
     dims->batch = values[0];
     return status;
+}
+
+dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
+    dk_status status = dk_begin_call(model == NULL ? NULL : &model->base, &mlp_descriptor);
+    return status == DK_OK ? dk_release(&model->base.busy, bind(model, inputs, dims)) : status;
 }
 
 static int64_t arena_size(const mlp_dims* dims) {
@@ -115,10 +120,9 @@ static dk_status room(mlp_model* model, const dk_tensor* outputs) {
 
 /* Everything that can be checked before the first byte is written. */
 static dk_status prepare(mlp_model* model, const dk_tensor* inputs, const dk_tensor* outputs) {
-    dk_model* base = model == NULL ? NULL : &model->base;
-    dk_status status = dk_check_call(base, &mlp_descriptor, inputs, outputs, "outputs");
+    dk_status status = dk_check_call(&model->base, &mlp_descriptor, inputs, outputs, "outputs");
     if (status == DK_OK) {
-        status = mlp_bind(model, inputs, &model->dims);
+        status = bind(model, inputs, &model->dims);
     }
     return status == DK_OK ? room(model, outputs) : status;
 }
@@ -158,8 +162,15 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
 }
 
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
-    dk_status status = prepare(model, inputs, outputs);
-    return status == DK_OK ? steps(model, inputs, outputs) : status;
+    dk_status status = dk_begin_call(model == NULL ? NULL : &model->base, &mlp_descriptor);
+    if (status != DK_OK) {
+        return status;
+    }
+    status = prepare(model, inputs, outputs);
+    if (status == DK_OK) {
+        status = steps(model, inputs, outputs);
+    }
+    return dk_release(&model->base.busy, status);
 }
 
 const char* mlp_last_error(const mlp_model* model) {
