@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+BEYOND = {
+    "int8": "infinities or NaN",
+    "fp16": "numbers beyond 65504, the largest one, or NaN; try --quantize int8",
+}
+"""Why weights have no form of a kind."""
+
 TEXTS = (
     "The train to the coast leaves at a quarter past nine.",
     "I did not like the second half of the film, but the music was wonderful.",
@@ -91,6 +97,9 @@ class Quantization:
         if self.texts and not _takes_texts(model):
             raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
         module, found = quantize_weights(join_siblings(model.module), cast("Kind", self.kind), self.least)
+        if not found.after and found.beyond:
+            large = f"{_count(found.beyond, 'weight')} of at least {self.least:,} elements"
+            raise UsageError(f"there is nothing to quantise: {large} cannot be {self.kind}, for {BEYOND[self.kind]}")
         if not found.after:
             raise UsageError(
                 f"there is nothing to quantise: no product and no table has a float32 weight of {self.least:,} elements"

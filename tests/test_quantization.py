@@ -110,6 +110,22 @@ def test_texts_to_try(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "number", "reason"),
+    [
+        ("fp16", 3e5, "1 weight of at least .* cannot be fp16, for numbers beyond 65504"),
+        ("int8", np.inf, "1 weight of at least .* cannot be int8, for infinities or NaN"),
+    ],
+)
+def test_weights_that_have_no_form(tmp_path: Path, kind: str, number: float, reason: str) -> None:
+    model = onnx.load(product(tmp_path / "p.onnx"))
+    weight = onnx.numpy_helper.to_array(model.graph.initializer[0]).copy()
+    weight.reshape(-1)[5] = number
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, model.graph.initializer[0].name))
+    with pytest.raises(UsageError, match=reason):
+        deploykit.build(model, output=tmp_path / "d", quantize=kind)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"quantize": "int3"}, "weights cannot be 'int3'; there are int8 and fp16"),

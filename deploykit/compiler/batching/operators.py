@@ -84,13 +84,14 @@ def _tir(name: str) -> Callable[..., Any]:
         from tvm import tirx
 
         from deploykit.compiler.operators import activations, arithmetic, elementwise
+        from deploykit.compiler.tir.extrema import maximum, minimum
 
         own: dict[str, Callable[..., Any]] = {
             "sigmoid": elementwise.sigmoid,
             "relu": activations.relu,
             "divide": arithmetic.divide,
-            "maximum": arithmetic.greater_of,
-            "minimum": arithmetic.lesser_of,
+            "maximum": maximum,
+            "minimum": minimum,
             "negative": elementwise.negative,
             "tanh": tirx.tanh,
             "exp": tirx.exp,

@@ -58,6 +58,8 @@ class Quantized:
     tables: int = 0
     before: int = 0
     after: int = 0
+    beyond: int = 0
+    """How many weights have numbers that the form has not."""
     weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
     counted: list[np.ndarray] = field(default_factory=list, repr=False)
@@ -182,7 +184,9 @@ class _Function(ABC):
             found = self.form(array, axis)
             forget(array)
             self.found.weights[key] = None if found is None else tuple(map(constant, found))
-            if found is not None:
+            if found is None:
+                self.found.beyond += 1
+            else:
                 self.found.count(array, found)
         return self.found.weights[key]
 

@@ -38,16 +38,6 @@ def unequal(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return tirx.NE(_number(a), _number(b))
 
 
-def greater_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater of two elements; NaN if either is."""
-    return _extreme(tirx.max, a, b)
-
-
-def lesser_of(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The lesser of two elements; NaN if either is."""
-    return _extreme(tirx.min, a, b)
-
-
 def fold(ctx: Context, name: str, function: Binary, *inputs: Value) -> Value:
     """`function` applied to any number of inputs from left to right. A single input is the result."""
     if len(inputs) == 1:
@@ -139,11 +129,6 @@ _POWERS: Mapping[float, Callable[[ir.Expr], ir.Expr]] = {
 def _number(x: ir.Expr) -> ir.Expr:
     """A boolean as an integer, which every target can compare."""
     return tirx.Cast("uint8", x) if str(x.ty.dtype) == "bool" else x
-
-
-def _extreme(choose: Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater or lesser element; NaN if either is. (`choose` alone gives `b` if `a` is NaN.)"""
-    return tirx.Select(tirx.isnan(a), a, choose(a, b)) if is_float(a) else choose(a, b)
 
 
 def _single(value: Value) -> float | None:

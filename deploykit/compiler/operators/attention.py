@@ -42,7 +42,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.float_formats import decode
 from deploykit.compiler.operators.building.integers import all_of, equal, expr, exprs, floor_div, is_plain, truth
-from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
+from deploykit.compiler.operators.building.reduce_axes import lowest
 from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cast import cast
@@ -279,6 +279,10 @@ def _mask_at(
     return element, element != lowest(str(element.ty.dtype))
 
 
+def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return tirx.max(a, b)
+
+
 def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
     """Softmax over the last axis. A row of only minus infinity becomes zeros. Exponentials and their sums are rounded
     to `precision`; the result is in the dtype that `precision` is computed in."""
@@ -286,7 +290,7 @@ def _softmax(ctx: Context, scores: Value, precision: str) -> Value:
     scores = ctx.cast(scores, dtype)
     keys, outer = expr(scores.shape[-1]), exprs(scores.shape[:-1])
     least = lowest(dtype)
-    highest_of = te.comm_reducer(MAXIMUM.combine, MAXIMUM.identity, name="highest")
+    highest_of = te.comm_reducer(_greater, lowest, name="highest")
 
     def build(x: te.Tensor) -> te.Tensor:
         k1, k2 = reduce_axis(keys, name="k"), reduce_axis(keys, name="k")

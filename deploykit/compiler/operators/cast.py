@@ -15,10 +15,10 @@ import numpy as np
 from onnx import numpy_helper
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dtypes import numpy_dtype, storage_dtype
+from deploykit.compiler.dtypes import logical_name, numpy_dtype, storage_dtype
 from deploykit.compiler.operators.anchors.attention import ROUNDED
 from deploykit.compiler.operators.building.broadcast import load
-from deploykit.compiler.operators.building.conversion import convert
+from deploykit.compiler.operators.building.conversion import convert, cut_off
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.value import Value, constant, known
@@ -85,6 +85,8 @@ def _cast_array(array: np.ndarray, dtype: str, *, saturate: bool = True, round_m
             return numpy_helper.to_float8e8m0(array, saturate, round_mode)
         if dtype.startswith("float8") and saturate:
             return numpy_helper.saturate_cast(array, target)
+        if "int" in dtype and logical_name(array.dtype).startswith(("float", "bfloat")):
+            return cut_off(array, dtype)
         return array.astype(target)
 
 

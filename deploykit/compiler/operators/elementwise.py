@@ -17,6 +17,7 @@ from tvm import ir, tirx
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Clipped, Value
+from deploykit.compiler.tir import extrema
 
 
 def is_float(x: ir.Expr) -> bool:
@@ -87,7 +88,9 @@ def is_inf(ctx: Context, x: Value, *, positive: bool = True, negative: bool = Tr
 def clip(ctx: Context, x: Value, minimum: Value | None, maximum: Value | None) -> Value:
     """`x` clipped to scalars of its dtype; the maximum wins if it is below the minimum. If `x` is inexact and both
     bounds are constants, the result records what was clipped."""
-    limits = [(limit, bound) for limit, bound in ((tirx.max, minimum), (tirx.min, maximum)) if bound is not None]
+    limits = [
+        (limit, bound) for limit, bound in ((extrema.maximum, minimum), (extrema.minimum, maximum)) if bound is not None
+    ]
     if not limits:
         return x
 

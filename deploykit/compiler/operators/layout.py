@@ -19,6 +19,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.operators.building.axes import all_from_front
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
@@ -132,8 +133,23 @@ def _unit_axes(ctx: Context, x: Value, declared_rank: int | None) -> list[IntExp
     if declared_rank == x.rank - len(ones) - len(symbolic):
         return [*ones, *symbolic]
     for i in symbolic:
-        ctx.require(negate(equal(x.shape[i], 1)), f"axis {i} has size 1, so that the rank of the result would change")
+        larger = negate(equal(x.shape[i], 1))
+        if not ctx.proves(larger):
+            ctx.shared.notes.append(_choice_of_ranks(ctx, x, i, ones))
+        ctx.require(larger, f"axis {i} has size 1, so that the rank of the result would change")
     return ones
+
+
+def _choice_of_ranks(ctx: Context, x: Value, axis: int, ones: Sequence[IntExpr]) -> str:
+    """A note on a size that must not be 1 because an operator leaves out all axes of size 1."""
+    size, rank = to_text(x.shape[axis]), x.rank - len(ones)
+    ways = ""
+    if isinstance(x.shape[axis], ir.Var):
+        ways = f": build for one of two ranks, {rank} with --dim {size}=2..N or {rank - 1} with --dim {size}=1"
+    return (
+        f"{ctx.site.operator} '{ctx.site.name}' leaves out all axes of size 1, so a run with {size} = 1 would change "
+        f"the rank of its result, and is refused{ways}"
+    )
 
 
 def unsqueeze(ctx: Context, x: Value, axes: Value | Sequence[int]) -> Value:

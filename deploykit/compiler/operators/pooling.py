@@ -40,6 +40,7 @@ from deploykit.compiler.operators.building.integers import (
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import Windows
+from deploykit.compiler.operators.elementwise import is_float
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.integers import Condition
@@ -55,7 +56,7 @@ def max_pool(
 ) -> tuple[Value, Value | None]:
     """The maxima, and with `indices` the position where each was found first. A position is an index into the flattened
     `x`; with `column_major`, its spatial axes are flattened in reverse order. The maximum of no elements is minus
-    infinity, or the least integer."""
+    infinity, or the least integer; of elements of which one is NaN it is NaN."""
     if not indices:
         return _maxima(ctx, x, windows), None
     y = _pool(ctx, x, windows, _highest(x.dtype))
@@ -173,7 +174,10 @@ def _positions(ctx: Context, x: Value, y: Value, shape: Windows, *, column_major
 
         def window(*index: ir.Expr) -> ir.Expr:
             where = _places(shape, index[2:], taps)
-            same = data(*index[:2], *where) == found(*index)
+            value = load(data, x.dtype, [*index[:2], *where])
+            same = tirx.EQ(value, load(found, y.dtype, index))
+            if is_float(value):
+                same = tirx.any(same, tirx.isnan(value))
             inside = truth(_inside(ctx, shape, where))
             is_maximum = tirx.if_then_else(inside, same, tirx.const(False, "bool"))
             return te.min(tirx.if_then_else(is_maximum, _flat(where, shape.sizes), expr(plane) - 1), axis=taps)

@@ -15,8 +15,10 @@ from deploykit.compiler.operators.anchors.attention import SOFTMAX
 from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.reduce_axes import lowest
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.softmax_exp import power_of
+from deploykit.compiler.tir.extrema import maximum
 
 
 def softmax(ctx: Context, x: Value, axis: int) -> Value:
@@ -49,14 +51,18 @@ def log_softmax(ctx: Context, x: Value, axis: int) -> Value:
 
 
 def hardmax(ctx: Context, x: Value, axis: int) -> Value:
-    """1 at the first greatest element along an axis, 0 elsewhere."""
+    """1 at the first greatest element along an axis, or at the first NaN; 0 elsewhere."""
 
     def build(rows: _Rows) -> te.Tensor:
-        peak = rows.reduce("peak", te.max, rows.x)
+        peak = rows.reduce("peak", te.comm_reducer(maximum, lowest, name="peak"), rows.x)
         none = tirx.const(2**62, "int64")
-        first = rows.reduce(
-            "first", te.min, lambda *i: tirx.Select(rows.x(*i) == peak(*rows.row(i)), tirx.Cast("int64", i[axis]), none)
-        )
+
+        def place(*i: ir.Expr) -> ir.Expr:
+            value = rows.x(*i)
+            found = tirx.any(tirx.EQ(value, peak(*rows.row(i))), tirx.isnan(value))
+            return tirx.Select(found, tirx.Cast("int64", i[axis]), none)
+
+        first = rows.reduce("first", te.min, place)
         dtype = compute_dtype(x.dtype)
         return rows.result("hardmax", lambda *i: tirx.Cast(dtype, first(*rows.row(i)) == i[axis]))
 

@@ -10,6 +10,7 @@ from tvm import ir, tirx
 
 from deploykit.compiler.dims.conversion import as_expr
 from deploykit.compiler.ragged.storage import Storage
+from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.compiler.tir.rewriting import Buffer, Expr
 from deploykit.ragged.bounds import nonnegative, room
 from deploykit.ragged.indices import Index
@@ -21,8 +22,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
-    "max": tirx.max,
-    "min": tirx.min,
+    "max": maximum,
+    "min": minimum,
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b,

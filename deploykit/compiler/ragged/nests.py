@@ -22,6 +22,7 @@ from tvm import ir, tirx
 from deploykit.compiler.dims.conversion import as_expr, expression, polynomial
 from deploykit.compiler.dims.polynomial import ZERO, Polynomial, round_up
 from deploykit.compiler.ragged.storage import Storage
+from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.compiler.tir.rewriting import Expr, sequence, substitute
 from deploykit.compiler.tir.values import const, static
 from deploykit.ragged.indices import Dim
@@ -31,7 +32,7 @@ KINDS = {PARALLEL: tirx.ForKind.PARALLEL, UNROLLED: tirx.ForKind.UNROLLED, VECTO
 
 FULL, REST = "full", "rest"
 
-COMBINE: Mapping[str, Callable[[Expr, Expr], Expr]] = {"sum": lambda a, b: a + b, "max": tirx.max, "min": tirx.min}
+COMBINE: Mapping[str, Callable[[Expr, Expr], Expr]] = {"sum": lambda a, b: a + b, "max": maximum, "min": minimum}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from deploykit.compiler.ragged.nests import neutral
 from deploykit.compiler.ragged.storage import Storage
 from deploykit.compiler.ragged.views import View, is_product, row_of
 from deploykit.compiler.schedules.kernel.stages import GUARDED
+from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.compiler.tir.rewriting import Expr, replace_loads, substitute
 from deploykit.ragged.indices import Dim, Index
 from deploykit.ragged.tensors import Tensor
@@ -30,8 +31,8 @@ from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Value
 
 REDUCERS: Mapping[str, Callable[..., Any]] = {
     "sum": te.sum,
-    "max": te.comm_reducer(tirx.max, lambda dtype: neutral("max", dtype), "max"),
-    "min": te.comm_reducer(tirx.min, lambda dtype: neutral("min", dtype), "min"),
+    "max": te.comm_reducer(maximum, lambda dtype: neutral("max", dtype), "max"),
+    "min": te.comm_reducer(minimum, lambda dtype: neutral("min", dtype), "min"),
 }
 
 

@@ -6,7 +6,9 @@ from tvm import ir
 
 from deploykit.compiler.tir.rewriting import Expr, call_name, collect
 
-_CHEAP_CALLS = frozenset({"if_then_else", "likely", "fabs", "reinterpret", "floor", "ceil", "trunc", "sqrt"})
+_CHEAP_CALLS = frozenset(
+    {"if_then_else", "likely", "fabs", "reinterpret", "floor", "ceil", "trunc", "sqrt", "maximum", "minimum"}
+)
 
 
 def is_heavy(value: Expr) -> bool:

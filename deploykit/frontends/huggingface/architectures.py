@@ -10,7 +10,7 @@ The name is that of the class of transformers, which a configuration has in `arc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -52,30 +52,14 @@ class Settings:
     only: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, c: Config) -> Config:
-        """The configuration with its defaults. Raises `UnsupportedModelError` for an entry with an unknown value."""
+        """The configuration with its defaults. Raises `UnsupportedModelError` for an entry with an unknown value,
+        and `UsageError` for one of another type or out of its range."""
         for name, value in {**ANYWHERE, **self.only, "model_type": self.model_type}.items():
             if c.get(name, value) != value:
                 raise UnsupportedModelError(
                     f"{c.path} says {name}={c[name]!r}; models of type '{self.model_type}' need {value!r} here"
                 )
-        return Config(c.path, WithDefaults(c.entries, self.defaults))
-
-
-@dataclass(frozen=True)
-class WithDefaults(Mapping[str, Any]):
-    """Entries, with `defaults` for those that are missing."""
-
-    entries: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.entries[name] if name in self.entries else self.defaults[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self.defaults, **self.entries})
-
-    def __len__(self) -> int:
-        return len({**self.defaults, **self.entries})
+        return c.completed(self.defaults)
 
 
 Build: TypeAlias = Callable[..., Outputs]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
 from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, head, text_encoder, untyped
@@ -160,7 +161,15 @@ def everywhere(c: Config, window: int | None = None) -> list[int | None]:
 
 def by_kind(c: Config, kinds: Sequence[str]) -> list[int | None]:
     """The window of the configuration in layers of the kind `LOCAL`."""
-    return [c.sliding_window if kind == LOCAL else None for kind in kinds]
+    return [window_of(c) if kind == LOCAL else None for kind in kinds]
+
+
+def window_of(c: Config) -> int | None:
+    """The window of the configuration; None if it has none. Raises `UsageError` for one without a token."""
+    if c.sliding_window == 0:
+        raise UsageError(f"'sliding_window' is 0 in {c.path}; it must be a positive integer, or null")
+    window: int | None = c.sliding_window
+    return window
 
 
 def by_head(c: Config, offset: float = 0.0) -> Norm:

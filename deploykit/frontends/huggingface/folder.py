@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.errors import UsageError
+from deploykit.frontends.huggingface.entries import NAME, NAMES, check_entries, null_is_wrong
 from deploykit.frontends.huggingface.safetensors import read_safetensors
 from deploykit.mapped import MappedFile
 
@@ -33,13 +34,19 @@ def is_folder(source: object) -> bool:
     return isinstance(source, str | Path) and (Path(source) / CONFIG).is_file()
 
 
+NO_ALIASES: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True)
 class Config(Mapping[str, Any]):
-    """The entries of a configuration. A family reads those that it needs as attributes. `read` are the names of those
-    that were asked for."""
+    """The entries of a configuration. A family reads those that it needs as attributes. `defaults` are among the
+    entries; `own` are the names in the file of those that it calls otherwise; `read` are the names of those that were
+    asked for."""
 
     path: Path
     entries: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    own: Mapping[str, str] = field(default_factory=dict, repr=False)
     read: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __getitem__(self, name: str) -> Any:
@@ -57,12 +64,18 @@ class Config(Mapping[str, Any]):
             raise AttributeError(name)
         if name not in self.entries:
             raise UsageError(f"{self.path} has no '{name}', which a model of type '{self.get('model_type')}' needs")
-        return self[name]
+        value = self[name]
+        if value is None and (wanted := null_is_wrong(name, self.defaults)):
+            raise UsageError(f"'{self.own.get(name, name)}' is null in {self.path}; it must be {wanted}")
+        return value
 
-    def completed(self, defaults: Mapping[str, Any], aliases: Mapping[str, str]) -> Config:
+    def completed(self, defaults: Mapping[str, Any], aliases: Mapping[str, str] = NO_ALIASES) -> Config:
         """The configuration with these values for entries that it lacks. `aliases` are names of entries and the usual
-        names that take their place."""
-        return Config(self.path, {**defaults, **{aliases.get(name, name): x for name, x in self.entries.items()}})
+        names that take their place. Raises `UsageError` for an entry of another type or out of its range."""
+        check_entries(self.path, self.entries, defaults, aliases)
+        named = {aliases.get(name, name): value for name, value in self.entries.items()}
+        own = {aliases[name]: name for name in self.entries.keys() & aliases.keys()}
+        return Config(self.path, {**defaults, **named}, defaults, own)
 
     def part(self, name: str) -> Config:
         """The configuration of a part, such as `vision_config`."""
@@ -89,8 +102,10 @@ class Folder:
 def read_folder(path: Path) -> Folder:
     """Read a folder. Raises `UsageError` if it has no configuration or no weights that can be read."""
     entries = read_json(inside(path, CONFIG))
-    if not isinstance(entries, dict) or not isinstance(entries.get("model_type"), str):
+    if not isinstance(entries, dict) or not NAME.holds(entries.get("model_type")):
         raise UsageError(f"{path / CONFIG} says no 'model_type', so it is not the configuration of a model")
+    if (named := entries.get("architectures")) is not None and not NAMES.holds(named):
+        raise UsageError(f"'architectures' is {named!r} in {path / CONFIG}; it must be {NAMES.text}")
     files, weights = _weights(path)
     return Folder(path, Config(path / CONFIG, entries), weights, files)
 

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.entries import ROTARY, check_rotary
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Tensor
@@ -77,17 +78,20 @@ def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta", *
 
 def frequencies(c: Config, size: int, longest: int, settings: Settings) -> tuple[np.ndarray, float]:
     """The frequency of each pair of channels, and what the tables are scaled by."""
+    check_rotary(c.path, settings)
     kind = settings.get("rope_type", settings.get("type", "default"))
     channels = int(size * float(settings.get("partial_rotary_factor") or 1.0))
-    powers = np.float32(settings["rope_theta"]) ** (np.arange(0, channels, 2, dtype=np.float32) / np.float32(channels))
+    powers = np.float32(_needed(c, settings, "rope_theta")) ** (
+        np.arange(0, channels, 2, dtype=np.float32) / np.float32(channels)
+    )
     plain = (np.float32(1) / powers).astype(np.float32)
     match kind:
         case "default" | "dynamic":
             return plain, 1.0
         case "linear":
-            return plain / np.float32(settings["factor"]), 1.0
+            return plain / np.float32(_needed(c, settings, "factor")), 1.0
         case "llama3":
-            return _llama3(plain, settings), 1.0
+            return _llama3(c, plain, settings), 1.0
         case "longrope" | "su":
             return _longrope(c, plain, longest, settings)
         case "yarn":
@@ -98,8 +102,16 @@ def frequencies(c: Config, size: int, longest: int, settings: Settings) -> tuple
     )
 
 
-def _llama3(plain: np.ndarray, settings: Settings) -> np.ndarray:
-    factor, low, high = (float(settings[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+def _needed(c: Config, settings: Settings, name: str) -> Any:
+    """A setting. Raises `UsageError` if it is missing or null."""
+    if settings.get(name) is None:
+        raise UsageError(f"{c.path} has no '{name}', which its rotary positions need; it must be {ROTARY[name].text}")
+    return settings[name]
+
+
+def _llama3(c: Config, plain: np.ndarray, settings: Settings) -> np.ndarray:
+    names = ("factor", "low_freq_factor", "high_freq_factor")
+    factor, low, high = (float(_needed(c, settings, name)) for name in names)
     trained = float(settings[TRAINED])
     turns = trained * plain.astype(np.float64) / (2 * math.pi)
     share = np.clip((turns - low) / (high - low), 0, 1)
@@ -117,13 +129,13 @@ def _longrope(c: Config, plain: np.ndarray, longest: int, settings: Settings) ->
     scale = settings.get("attention_factor")
     if scale is None:
         scale = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
-    return plain / np.asarray(settings["short_factor"], np.float32), float(scale)
+    return plain / np.asarray(_needed(c, settings, "short_factor"), np.float32), float(scale)
 
 
 def _yarn(c: Config, plain: np.ndarray, channels: int, settings: Settings) -> tuple[np.ndarray, float]:
     trained = float(settings[TRAINED])
     factor = float(settings.get("factor") or c.max_position_embeddings / trained)
-    theta = float(settings["rope_theta"])
+    theta = float(_needed(c, settings, "rope_theta"))
 
     def pair(turns: float) -> float:
         """The pair that turns so often in a text of the trained length."""

@@ -29,6 +29,7 @@ from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.matmul import matmul
 from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
+from deploykit.compiler.tir.extrema import maximum
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.mapped import set_aside
 
@@ -101,7 +102,7 @@ class Tensor:
         return self._binary("div", arithmetic.divide, other)
 
     def maximum(self, other: Tensor | float) -> Tensor:
-        return self._binary("max", arithmetic.greater_of, other)
+        return self._binary("max", maximum, other)
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.of(matmul(self.ctx, self.value, other.value))

@@ -35,8 +35,9 @@ _NEVER = {
     "Multinomial",
     "Dropout",
 }
-_OWN = {"DequantizeLinear"}
-"""Operators that fold constants themselves, because their results keep a record of what they were computed from."""
+_OWN = {"DequantizeLinear", "Cast", "CastLike", "MaxPool"}
+"""Operators that fold constants themselves, because their results keep a record of what they were computed from, or
+whose results for special values differ from those of the reference implementation."""
 
 _MODEST = 1 << 22
 _SMALL = 64

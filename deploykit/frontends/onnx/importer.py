@@ -53,6 +53,12 @@ ops.load()
 
 Scope = dict[str, "AnyValue | None"]
 
+DEFAULTS_SINCE = 4
+"""From this version of ONNX's format on, a weight that is also an input is the default of an optional input."""
+
+NAMED = 3
+"""How many names a note has."""
+
 Finish: TypeAlias = Callable[[Context, Mapping[str, Value], Mapping[str, Value]], Mapping[str, Value]]
 """Computes the outputs of a model from its inputs and from the outputs of its graph. All are tensors."""
 
@@ -133,6 +139,18 @@ class GraphImporter:
         self.opsets = {normalise_domain(d): v for d, v in model.opset_imports.items()}
         self.functions = {(normalise_domain(f.domain), f.name): f for f in model.functions.values()}
 
+    def _note_defaults(self) -> None:
+        """Note which inputs have a value in the model, which a run cannot replace. Before `DEFAULTS_SINCE`, weights
+        had to be inputs, too."""
+        graph = self.model.graph
+        names = [f"'{value.name}'" for value in graph.inputs if value.name in graph.initializers]
+        if names and (self.model.ir_version or 0) >= DEFAULTS_SINCE:
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            self.shared.notes.append(
+                f"inputs that have a value in the model are constants with that value, which runs cannot replace: "
+                f"{', '.join(names[:NAMED])}{more}"
+            )
+
     def run(self) -> ImportedModel:
         self._check_known(self.model.graph, set())
         if self.problems:
@@ -140,6 +158,7 @@ class GraphImporter:
         builder = relax.BlockBuilder()
         graph = self.model.graph
         given = {v.name or "": self._input(v) for v in graph.inputs if v.name not in graph.initializers}
+        self._note_defaults()
         if self.seed_input in given:
             raise UsageError(f"the model has an input '{self.seed_input}'; give the input for the seed another name")
         if self.seed_input is not None:

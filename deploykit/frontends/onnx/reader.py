@@ -23,6 +23,7 @@ from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.extremes import refuse_extremes
 from deploykit.frontends.onnx.order import in_order
 from deploykit.frontends.onnx.registry import normalise_domain
+from deploykit.frontends.onnx.sparse import dense
 from deploykit.frontends.onnx.weights import LARGE, Weights, parse, weight
 from deploykit.mapped import MappedFile, mapped
 
@@ -51,7 +52,8 @@ def read(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
             f"{label} is not an ONNX model: it holds no graph. Check that the file is complete."
         )
     _refuse_maps(proto, label)
-    proto = _of_known_opset(in_order(_with_unknown_sizes(proto)), label)
+    _refuse_shapeless(proto, label)
+    proto = _of_known_opset(in_order(_with_unknown_sizes(dense(proto, label))), label)
     refuse_extremes(proto, label)
     light = _without_weights(proto, large, label, in_file=isinstance(source, (str, Path)))
     _check_form(light, label)
@@ -168,6 +170,23 @@ def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
                 f"{label}: ZipMap '{node.name or ', '.join(node.output)}' makes a map per row, which a tensor cannot "
                 "hold. Convert the classifier with the option zipmap=False, which gives the tensor of probabilities."
             )
+
+
+def _refuse_shapeless(proto: onnx.ModelProto, label: str) -> None:
+    given = {tensor.name for tensor in proto.graph.initializer}
+    for port in proto.graph.input:
+        if port.type.HasField("tensor_type") and not port.type.tensor_type.HasField("shape") and port.name not in given:
+            raise UnsupportedModelError(
+                f"{label}: input '{port.name}' has no shape, so it is not known how many axes it has. Write its shape "
+                "into the model, with names for the sizes that a run chooses, such as "
+                f"onnx.helper.make_tensor_value_info('{port.name}', "
+                f"{_type_name(port.type.tensor_type.elem_type)}, ['n', 3])."
+            )
+
+
+def _type_name(number: int) -> str:
+    names = onnx.TensorProto.DataType
+    return f"onnx.TensorProto.{names.Name(number)}" if number in names.values() else "its type"
 
 
 def _of_known_opset(proto: onnx.ModelProto, label: str) -> onnx.ModelProto:

@@ -17,6 +17,7 @@ WASM_SIMD = Cpu(
     saturates=True,
     offsets=True,
     narrows="llvm.wasm.narrow.unsigned",
+    extrema="scalars",
 )
 WASM_RELAXED = replace(
     WASM_SIMD,

@@ -379,3 +379,35 @@ def test_an_output_that_no_node_computes() -> None:
     proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"]))
     with pytest.raises(UnsupportedModelError, match="output 'z'"):
         load_onnx(proto)
+
+
+def test_an_input_without_a_shape() -> None:
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(UnsupportedModelError, match=r"input 'x' has no shape.*make_tensor_value_info\('x', .*FLOAT"):
+        deploykit.load(model)
+
+
+def test_a_number_of_sizes_that_is_unknown() -> None:
+    text = "(float[n, 4] x, int64[k] s) => (float[a, b, c] y) { y = Reshape(x, s) }"
+    with pytest.raises(UnsupportedModelError, match=r"unknown length k .*: fix it, as in --dim k=3"):
+        deploykit.load(parse(text))
+    deploykit.load(parse(text), dims={"k": 3})
+
+
+def test_a_size_that_would_change_the_rank_is_noted() -> None:
+    text = "(float[n, 1, 4] x) => (float[a, b] y) { y = Squeeze(x) }"
+    (note,) = deploykit.load(parse(text)).notes
+    assert "a run with n = 1 would change the rank" in note
+    assert "2 with --dim n=2..N or 1 with --dim n=1" in note
+    assert not deploykit.load(parse(text), dims={"n": (2, 9)}).notes
+
+
+def test_inputs_with_values_are_noted() -> None:
+    model = mlp()
+    value = helper.make_tensor_value_info("w", TensorProto.FLOAT, [8, 4])
+    model.graph.input.append(value)
+    (note,) = deploykit.load(model).notes
+    assert note.endswith("which runs cannot replace: 'w'")
+    model.ir_version = 3
+    assert not deploykit.load(model).notes

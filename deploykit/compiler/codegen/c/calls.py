@@ -89,6 +89,8 @@ _RULES: dict[str, Rule] = {
     "prim.if_then_else": lambda printer, expr: printer.choice(*expr.args),
     "prim.clz": _support("clz"),
     "tirx.popcount": _support("popcount"),
+    "tirx.maximum": _support("maximum"),
+    "tirx.minimum": _support("minimum"),
     "tirx.sigmoid": _support("sigmoid"),
     "tirx.rsqrt": _support("rsqrt"),
     "tirx.exp10": _support("exp10"),

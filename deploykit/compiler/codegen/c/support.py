@@ -80,6 +80,14 @@ def _extrema(name: str, c: str) -> list[tuple[str, str]]:
     ]
 
 
+def _extrema_or_nan(name: str, c: str) -> list[tuple[str, str]]:
+    """Maxima and minima that are NaN if an operand is."""
+    return [
+        _function(c, f"minimum_{name}", f"{c} a, {c} b", "return a < b || isnan(a) ? a : b;"),
+        _function(c, f"maximum_{name}", f"{c} a, {c} b", "return a > b || isnan(a) ? a : b;"),
+    ]
+
+
 def _shifts(t: _Integer) -> list[tuple[str, str]]:
     """Shifts. By less than 0, or by the width or more, they leave 0, or -1 for the right shift of a negative number."""
     params = f"{t.c} a, {t.c} b"
@@ -231,7 +239,7 @@ def _all() -> dict[str, str]:
         if t.signed and t.bits >= 32:
             found += _wrapping(t)
     for name, c, suffix in (("f32", "float", "f"), ("f64", "double", "")):
-        found += _extrema(name, c) + _composed(name, c, suffix)
+        found += _extrema(name, c) + _extrema_or_nan(name, c) + _composed(name, c, suffix)
     return dict(found)
 
 

@@ -57,13 +57,19 @@ def _select(expr: prim.Select, by: VectorChoices) -> Expr:
 
 
 def _by_registers(expr: Expr, function: Callable[..., Expr], *operands: Expr) -> Expr:
-    """`function` applied to the operands, register by register; `expr` itself if they do not fill whole registers."""
+    """`function` applied to the operands, register by register; `expr` itself for scalars. Half a register is filled
+    with the same elements again."""
     element, _, lanes = str(expr.ty.dtype).partition("x")
     width = _REGISTER.get(element, 0)
-    if not lanes or width == 0 or int(lanes) % width:
+    if not lanes or width == 0:
         return expr
     if int(lanes) == width:
         return function(*operands)
+    if 2 * int(lanes) == width:
+        filled = [tirx.Shuffle([operand, operand], list(range(width))) for operand in operands]
+        return tirx.Shuffle([function(*filled)], list(range(int(lanes))))
+    if int(lanes) % width:
+        return expr
     parts = [
         function(*(tirx.Shuffle([operand], list(range(first, first + width))) for operand in operands))
         for first in range(0, int(lanes), width)

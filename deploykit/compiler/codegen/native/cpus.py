@@ -11,6 +11,7 @@ for 32-bit Arm names another one, so that floats are passed in integer registers
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import tvm
 
@@ -41,6 +42,8 @@ class Cpu:
     * `offsets`: a load adds a constant to an address without wrapping around;
     * `narrows`: the instruction that halves the bits of the integers of a vector, where LLVM would split vectors into
       elements;
+    * `extrema`: for float32 scalars, or for vectors, too (`all`), one operation gives a maximum or a minimum that is
+      NaN if an operand is;
     * `choices`: the instructions to use for minima, maxima and choices of vectors, where LLVM may otherwise use
       instructions that give any result for NaN."""
 
@@ -55,6 +58,7 @@ class Cpu:
     rounds: str | None = None
     offsets: bool = False
     narrows: str | None = None
+    extrema: Literal["none", "scalars", "all"] = "none"
     choices: VectorChoices | None = None
 
 
@@ -86,12 +90,12 @@ CPUS = {
         Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2, halves=False),
         Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256, _V3),
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
-        Cpu("armv8-a", _ARM, "generic", ("+neon",), 128, rounds=_ROUNDS),
-        Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128, rounds=_ROUNDS),
+        Cpu("armv8-a", _ARM, "generic", ("+neon",), 128, rounds=_ROUNDS, extrema="all"),
+        Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128, rounds=_ROUNDS, extrema="all"),
     )
 }
 
-OTHERS = {"armv7-a": Cpu("armv7-a", _ARM32, "generic", ("+neon",), 128, halves=False)}
+OTHERS = {"armv7-a": Cpu("armv7-a", _ARM32, "generic", ("+neon",), 128, halves=False, extrema="all")}
 """CPUs that targets build for beside others, and that users do not choose."""
 
 PORTABLE = "portable"
@@ -140,4 +144,5 @@ def host_cpu() -> Cpu:
         width,
         tuple(sorted(present & CHECKED.get(triple, frozenset()))),
         rounds=_ROUNDS if arch == "aarch64" else None,
+        extrema="all" if arch == "aarch64" else "none",
     )

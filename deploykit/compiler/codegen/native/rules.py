@@ -5,7 +5,7 @@
 * Functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
   (`tanh` near 0), or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`).
 * Integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap.
-* NaN is unequal to everything.
+* NaN is unequal to everything. Of maxima and minima that are NaN if an operand is, the CPU says how.
 * Where LLVM has no good code for float16, it is converted to float32 by arithmetic on whole vectors.
 * In kernels whose rows have the same bits however many there are, a product and the sum that it is added to are rounded
   together where they are written together. LLVM may do so or not, in each of its versions of a loop.
@@ -31,9 +31,11 @@ from tvm.ir.prim import expr as prim
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.native import elementary
-from deploykit.compiler.codegen.native.parts import multiply_add
+from deploykit.compiler.codegen.native.parts import from_bits, lanes_of, multiply_add, named
+from deploykit.compiler.tir.extrema import EXTREMA
 from deploykit.compiler.tir.inexact import EXACT
 from deploykit.compiler.tir.loaded_values import bound_to_memory, depends_on_memory
+from deploykit.compiler.tir.rewriting import call_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +86,7 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
         func.body,
         [
             *([((prim.Add, prim.Sub), _rounded_once)] if exact else []),
-            (Call, partial(_math, fast=fast_math)),
+            (Call, partial(_call, cpu=cpu, fast=fast_math)),
             ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
             (prim.Cast, cast),
             (prim.NE, _unequal),
@@ -110,9 +112,29 @@ def _element(expr: Expr) -> str:
     return str(expr.ty.dtype).split("x")[0]
 
 
+def _is_scalar(expr: Expr) -> bool:
+    return str(expr.ty.dtype) == _element(expr)
+
+
 _SATURATING = {"int32": "llvm.fptosi.sat", "uint32": "llvm.fptoui.sat"}
 
 _COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
+
+
+def _call(call: Call, *, cpu: Cpu, fast: bool) -> Expr:
+    return _extremum(call, cpu) if call_name(call) in EXTREMA else _math(call, fast=fast)
+
+
+def _extremum(call: Call, cpu: Cpu) -> Expr:
+    """A maximum or minimum that is NaN if an operand is. The second operand of a step of a reduction is an element, not
+    the result of the step before it, so that the test for NaN can run ahead. LLVM keeps the single instruction for the
+    extremum beside a choice of a constant, but not beside one of the element."""
+    name, (own, other) = call_name(call), call.args
+    if _element(call) == "float32" and (cpu.extrema == "all" or (cpu.extrema == "scalars" and _is_scalar(call))):
+        return tirx.call_llvm_pure_intrin(str(call.ty.dtype), f"llvm.{name}", own, other)
+    bits = _element(call).replace("float", "int")
+    nan = from_bits(tirx.const(-1, bits).astype(lanes_of(other, bits)), _element(call))
+    return named(other, lambda x: tirx.Select(prim.Not(prim.EQ(x, x)), nan, EXTREMA[name](x, own)))
 
 
 def _math(call: Call, *, fast: bool) -> Expr:
@@ -235,8 +257,8 @@ def _rounded_within(value: Expr, limit: float) -> bool:
     if getattr(getattr(value, "op", None), "name", "") != "tirx.nearbyint":
         return False
     upper = value.args[0]
-    lower = upper.a if isinstance(upper, prim.Max) else None
-    if not isinstance(lower, prim.Min):
+    lower = upper.a if isinstance(upper, prim.Min) else None
+    if not isinstance(lower, prim.Max):
         return False
     bounds = [bound.value if isinstance(bound, prim.Broadcast) else bound for bound in (upper.b, lower.b)]
     return all(isinstance(bound, tirx.FloatImm) and abs(bound.value) <= limit for bound in bounds)

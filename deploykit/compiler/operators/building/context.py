@@ -148,7 +148,8 @@ class Context:
         Raises `Unsupported` if it is not known at import, or if no tensor has as many axes."""
         count = self.product(value.shape)
         if not isinstance(count, int):
-            raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims")
+            fixed = f": fix it, as in --dim {to_text(count)}=3" if isinstance(count, ir.Var) else ""
+            raise Unsupported(f"an operand of unknown length {to_text(count)} would have to be read as dims{fixed}")
         if count > MAXIMUM_RUNTIME_INTEGERS and not value.is_known:
             raise Unsupported(f"an operand of {count} runtime integers would have to be read as dims")
         return count

@@ -1,7 +1,8 @@
 """Reductions over axes of a tensor, as kernels that schedules recognise.
 
 Sums of float16 and narrower floats are accumulated in float32. The reduction of no elements is the operation's
-identity: 0, 1, or minus or plus infinity (the ends of the range for integers).
+identity: 0, 1, or minus or plus infinity (the ends of the range for integers). The maximum or minimum of elements of
+which one is NaN is NaN.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.building.broadcast import broadcast_index, load, store
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.tir.extrema import maximum, minimum
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -39,18 +41,10 @@ def highest(dtype: str) -> ir.Expr:
     return tirx.const(float("inf"), dtype) if dtype.startswith("float") else tirx.max_value(dtype)
 
 
-def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return tirx.max(a, b)
-
-
-def _lesser(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    return tirx.min(a, b)
-
-
 SUM = Reducer(lambda a, b: a + b, lambda dtype: tirx.const(0, dtype))
 PRODUCT = Reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-MAXIMUM = Reducer(_greater, lowest)
-MINIMUM = Reducer(_lesser, highest)
+MAXIMUM = Reducer(maximum, lowest)
+MINIMUM = Reducer(minimum, highest)
 
 
 def count_of(ctx: Context, shape: Sequence[IntExpr], axes: Collection[int]) -> IntExpr:

@@ -26,6 +26,7 @@ from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import classes
 from deploykit.compiler.operators.classical.forest import MEMBER, MODES, Forest
 from deploykit.compiler.operators.slicing import Piece, take
+from deploykit.compiler.tir.extrema import maximum, minimum
 
 Aggregate: TypeAlias = Literal["AVERAGE", "SUM", "MIN", "MAX"]
 
@@ -125,7 +126,7 @@ def _predict(ctx: Context, x: Value, forest: Forest, targets: int, aggregate: Ag
     tables = [getattr(forest, field.name) for field in fields(Forest)]
     operands = [ctx.constant(t if t.size else np.zeros(1, t.dtype)) for t in tables]
     start = {"MIN": float(np.finfo(dtype).max), "MAX": float(np.finfo(dtype).min)}.get(aggregate, 0.0)
-    combine = {"MIN": tirx.min, "MAX": tirx.max}.get(aggregate, lambda a, b: a + b)
+    combine = {"MIN": minimum, "MAX": maximum}.get(aggregate, lambda a, b: a + b)
 
     def write(code: Code, data: Array, *arrays: Array) -> None:
         table = {field.name: array for field, array in zip(fields(Forest), arrays, strict=False)}

@@ -1,6 +1,6 @@
 """The formula of quantisation: how a number becomes an element of a quantised tensor, and back.
 
-    y = saturate(round(quotient) + zero point)        round to nearest, ties to even
+    y = saturate(round(quotient) + zero point)        round to nearest, ties to even; NaN becomes the least number
 
 Sums with the zero point are exact.
 """
@@ -32,11 +32,11 @@ def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, satu
         return convert(quotient, dtype, saturate=saturate)
     low, high = (like(quotient, limit) for limit in RANGES[dtype])
     if zero_point is None:
-        return convert(tirx.nearbyint(tirx.max(tirx.min(quotient, high), low)), dtype)
+        return convert(tirx.Cast("int32", tirx.nearbyint(tirx.min(tirx.max(quotient, low), high))), dtype)
     shift = tirx.Cast(quotient.ty.dtype, zero_point)
-    y = tirx.nearbyint(tirx.max(tirx.min(quotient, high - shift), low - shift))
+    y = tirx.nearbyint(tirx.min(tirx.max(quotient, low - shift), high - shift))
     if dtype not in INTEGERS:
-        return convert(y + shift, dtype)
+        return convert(tirx.Cast("int32", y + shift), dtype)
     return tirx.Cast(dtype, tirx.Cast("int32", y) + tirx.Cast("int32", zero_point))
 
 

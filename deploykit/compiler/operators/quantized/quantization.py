@@ -42,6 +42,7 @@ from deploykit.compiler.operators.quantized.requantization import (
     requantized,
     same,
 )
+from deploykit.compiler.tir.extrema import maximum, minimum
 
 _Position: TypeAlias = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
@@ -158,14 +159,14 @@ def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value
     least = reduce_axes(ctx, "least", [x], everything, MINIMUM, keepdims=False)
 
     def scale_of(high: ir.Expr, low: ir.Expr) -> ir.Expr:
-        span = tirx.max(high, like(high, 0)) - tirx.min(low, like(low, 0))
+        span = maximum(high, like(high, 0)) - minimum(low, like(low, 0))
         return tirx.Select(tirx.EQ(span, like(span, 0)), like(span, 1), span) / like(span, 255)
 
     scale = elementwise(ctx, "scale", scale_of, greatest, least)
     zero_point = elementwise(
         ctx,
         "zero_point",
-        lambda low, s: quantized(-tirx.min(low, like(low, 0)) / s, None, "uint8"),
+        lambda low, s: quantized(-minimum(low, like(low, 0)) / s, None, "uint8"),
         least,
         scale,
         dtype="uint8",

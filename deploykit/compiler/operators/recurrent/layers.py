@@ -42,6 +42,7 @@ from deploykit.compiler.operators.recurrent import cells
 from deploykit.compiler.operators.recurrent.cells import LANES, Cell, Phase
 from deploykit.compiler.operators.recurrent.roles import annotation
 from deploykit.compiler.operators.recurrent.scan import Function, Layer, scan
+from deploykit.compiler.tir.extrema import maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _bounded(limit: float | None, x: ir.Expr) -> ir.Expr:
     if limit is None:
         return x
     dtype = str(x.ty.dtype)
-    return tirx.max(tirx.min(x, tirx.const(limit, dtype)), tirx.const(-limit, dtype))
+    return maximum(tirx.const(-limit, dtype), minimum(tirx.const(limit, dtype), x))
 
 
 def _check_operands(

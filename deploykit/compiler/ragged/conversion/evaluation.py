@@ -29,6 +29,7 @@ from deploykit.compiler.ragged.conversion.states import (
     summed,
 )
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage, analyzer
+from deploykit.compiler.tir.extrema import operation_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, substitute
 from deploykit.compiler.tir.values import dtype_of
 
@@ -73,7 +74,7 @@ class StageEvaluation:
             if self.axes.reduced:
                 return garbage(f"it searches along '{self.dim.extent.name}', where it may find padding")
             return join([self.value(store.value, padded) for store in stage.stores])
-        operator = type(stage.store.value) if stage.store is not None else tirx.Add
+        operator = operation_of(stage.store.value) if stage.store is not None else tirx.Add
         state = self.value(stage.combine.source, padded)
         if not self.axes.reduced:
             return along(operator, state)

@@ -20,6 +20,8 @@ from typing import Literal
 
 from tvm import tirx
 
+from deploykit.compiler.tir.extrema import EXTREMA
+
 LOW = -9_000.0
 """Numbers up to this one close a position: exporters add -10000, -1e9, the lowest float or minus infinity."""
 
@@ -124,6 +126,8 @@ def call(name: str, arguments: list[State]) -> State:
     """The state of a function of elements."""
     if name == "if_then_else":
         return select(*arguments)
+    if name in EXTREMA:
+        return binary(EXTREMA[name], *arguments)
     if name == "exp" and arguments[0].is_low:
         return constant(0)
     if name == "isnan" and arguments[0].kind in ("constant", "low"):

@@ -36,6 +36,7 @@ from deploykit.compiler.schedules.kernel.loops import (
 from deploykit.compiler.schedules.kernel.stages import Axis, Nest, Stage
 from deploykit.compiler.schedules.reduction.blocks import BLOCK, blocks_of
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of
+from deploykit.compiler.tir.extrema import operation_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of
 
@@ -277,7 +278,7 @@ def _reduced(stage: Stage, views: Views, own: bool, lanes: int) -> tirx.Stmt:
     found: Expr = cells[const(0)]
     for lane in range(1, lanes):
         found = combine.operator(found, cells[const(lane)])
-    operator = type(combine.operator(found, found))
+    operator = operation_of(combine.operator(found, found))
     store = finish_of(stage, views)(total[const(0)], units)
     return sequence(
         [

@@ -71,7 +71,7 @@ def _inlinable(stage: Stage, target: Buffer, stages: Sequence[Stage | Opaque]) -
         if any(buffer.same_as(target) for buffer in other.outputs):
             return False
         evaluations += sum(2 if _rereads(other, load) else 1 for load in reads)
-        if len(collect(other.body, ir.Expr)) + size * len(reads) > MAX_NODES and len(reads) > 1:
+        if len(reads) > 1 and len(collect(other.body, ir.Expr)) + size * len(reads) > MAX_NODES:
             return False
     return evaluations <= 1 or not heavy
 

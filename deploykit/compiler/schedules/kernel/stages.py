@@ -18,7 +18,8 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
+from deploykit.compiler.tir.extrema import maximum, minimum
+from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, substitute
 from deploykit.compiler.tir.values import at_place
 
 GUARDED = "deploykit.guarded"
@@ -107,10 +108,11 @@ class Stage:
         if store is None or not self.reduce or not isinstance(self.init, tirx.BufferStore):
             return None
         value = store.value
-        operator = _COMBINERS.get(type(value))
-        if operator is None or not isinstance(value, prim.BinaryOpExpr):
+        operator = _COMBINERS.get(call_name(value) if isinstance(value, ir.Call) else type(value))
+        if operator is None or not isinstance(value, ir.Call | prim.BinaryOpExpr):
             return None
-        for own, source in ((value.a, value.b), (value.b, value.a)):
+        a, b = value.args if isinstance(value, ir.Call) else (value.a, value.b)
+        for own, source in ((a, b), (b, a)):
             if isinstance(own, ir.TensorLoad) and own.source.same_as(store.buffer):
                 if any(load.source.same_as(store.buffer) for load in collect(source, ir.TensorLoad)):
                     return None
@@ -139,11 +141,13 @@ class Nest:
     stages: tuple[Stage | Opaque, ...]
 
 
-_COMBINERS: dict[type, Callable[[Expr, Expr], Expr]] = {
+_COMBINERS: dict[type | str, Callable[[Expr, Expr], Expr]] = {
     tirx.Add: tirx.Add,
     tirx.Mul: tirx.Mul,
     tirx.Max: tirx.Max,
     tirx.Min: tirx.Min,
+    "maximum": maximum,
+    "minimum": minimum,
 }
 
 

@@ -134,7 +134,19 @@ def _has_vectors(call: ir.Call) -> bool:
 VECTOR_CALLS = frozenset(
     (
         *("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow", "sin", "cos"),
-        *("fabs", "floor", "ceil", "round", "trunc", "nearbyint", "isnan", "likely", "reinterpret"),
+        *(
+            "fabs",
+            "floor",
+            "ceil",
+            "round",
+            "trunc",
+            "nearbyint",
+            "isnan",
+            "likely",
+            "reinterpret",
+            "maximum",
+            "minimum",
+        ),
     )
 )
 """The calls that have a vector form in the code generator."""

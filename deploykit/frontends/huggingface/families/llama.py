@@ -16,6 +16,7 @@ from deploykit.frontends.huggingface.decoders import (
     stack,
     text_decoder,
     turned,
+    window_of,
 )
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
@@ -31,7 +32,7 @@ def llama(m: Module, c: Config, text: Text) -> Tensor:
 
 @text_decoder({"mistral": "Mistral"}, defaults={**LLAMA, "sliding_window": 4096}, fixed={"layer_types": None})
 def mistral(m: Module, c: Config, text: Text) -> Tensor:
-    return stack(m, c, text, Attention(c, text, turned(c, text), everywhere(c, c.sliding_window)))
+    return stack(m, c, text, Attention(c, text, turned(c, text), everywhere(c, window_of(c))))
 
 
 @text_decoder(

@@ -18,6 +18,7 @@ from deploykit.frontends.huggingface.decoders import (
     stack,
     text_decoder,
     turned,
+    window_of,
 )
 from deploykit.frontends.huggingface.experts import mixture
 from deploykit.frontends.huggingface.families.qwen import QWEN
@@ -41,7 +42,7 @@ def mixtral(m: Module, c: Config, text: Text) -> Tensor:
     def mix(layer: Module, x: Tensor, _: int) -> Tensor:
         return mixture(layer["block_sparse_moe"], c, x, c.num_local_experts, c.intermediate_size, shared=True)
 
-    return stack(m, c, text, Attention(c, text, turned(c, text), everywhere(c, c.sliding_window)), mix)
+    return stack(m, c, text, Attention(c, text, turned(c, text), everywhere(c, window_of(c))), mix)
 
 
 @text_decoder(
@@ -78,7 +79,7 @@ def qwen3_moe(m: Module, c: Config, text: Text) -> Tensor:
             return gated(layer["mlp"], c, x)
         return mixture(layer["mlp"], c, x, c.num_experts, c.moe_intermediate_size, shared=c.norm_topk_prob)
 
-    windows = everywhere(c, c.sliding_window if c.use_sliding_window else None)
+    windows = everywhere(c, window_of(c) if c.use_sliding_window else None)
     bias = (c.attention_bias, c.attention_bias)
     return stack(m, c, text, Attention(c, text, turned(c, text), windows, bias, norm=by_head(c)), mix)
 

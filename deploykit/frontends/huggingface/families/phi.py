@@ -6,7 +6,7 @@ al., "Phi-3 Technical Report", 2024.)
 
 from __future__ import annotations
 
-from deploykit.frontends.huggingface.decoders import LLAMA, Attention, Heads, everywhere, stack, text_decoder
+from deploykit.frontends.huggingface.decoders import LLAMA, Attention, Heads, everywhere, stack, text_decoder, window_of
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.rotary import rotary, settings_of
@@ -33,7 +33,7 @@ def phi3(m: Module, c: Config, text: Text) -> Tensor:
     if settings.get("rope_type", settings.get("type")) == "yarn":  # the name of longrope in older configurations
         settings = {**settings, "rope_type": "longrope"}
     turns = [rotary(c, text, Heads.of(c).size, settings)] * c.num_hidden_layers
-    attend = Attention(c, text, turns, everywhere(c, c.sliding_window), fused="qkv_proj")
+    attend = Attention(c, text, turns, everywhere(c, window_of(c)), fused="qkv_proj")
     return stack(m, c, text, attend, lambda layer, x, _: mlp(layer["mlp"], c, x))
 
 

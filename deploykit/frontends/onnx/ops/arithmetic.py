@@ -14,6 +14,7 @@ from deploykit.compiler.operators.arithmetic import Binary
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -40,8 +41,8 @@ _COMPARE: Mapping[str, Binary] = {
 
 _VARIADIC: Mapping[str, Binary] = {
     "Sum": add,
-    "Max": arithmetic.greater_of,
-    "Min": arithmetic.lesser_of,
+    "Max": maximum,
+    "Min": minimum,
 }
 
 

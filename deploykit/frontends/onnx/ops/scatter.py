@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import add, mul
 
-from tvm import tirx
-
 from deploykit.compiler.operators import scatter
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -19,8 +18,8 @@ _REDUCTIONS: Mapping[str, scatter.Combine | None] = {
     "none": None,
     "add": add,
     "mul": mul,
-    "max": tirx.max,
-    "min": tirx.min,
+    "max": maximum,
+    "min": minimum,
 }
 
 

@@ -72,6 +72,8 @@ _MATH = {
     "erf": "error_function({})",
     "rsqrt": "inverseSqrt({})",
     "isnan": "is_nan({})",
+    "maximum": "larger({}, {})",
+    "minimum": "smaller({}, {})",
     "isinf": "is_inf({})",
     "isfinite": "is_finite({})",
     "fma": "fma({}, {}, {})",
@@ -249,10 +251,8 @@ class ExpressionPrinter:
             return f"{name}_wide({self._as_wide(expr.a)}, {self._as_wide(expr.b)})"
         a, b = self.value(expr.a), self.value(expr.b)
         if is_float(dtype_of(expr)):
-            # WGSL's own functions may lose a NaN. Of a literal, which comes first, the driver sees that it is none.
-            first, second = (b, a) if _is_literal(expr.b) else (a, b)
-            suffix = "_4" if lanes_of(expr) > 1 else ""
-            return f"{'larger' if name == 'max' else 'smaller'}{suffix}({first}, {second})"
+            # WGSL's own functions may give either operand if one is NaN.
+            return f"{name}_of{'_4' if lanes_of(expr) > 1 else ''}({a}, {b})"
         if dtype_of(expr) == "bool":
             return f"({a} {'|' if name == 'max' else '&'} {b})"
         return f"{name}({a}, {b})"
@@ -433,10 +433,6 @@ class ExpressionPrinter:
         prim.Cast: _cast,
         Call: _call,
     }
-
-
-def _is_literal(expr: Expr) -> bool:
-    return isinstance(expr.value if isinstance(expr, tirx.Broadcast) else expr, prim.FloatImm)
 
 
 def _wrapped(dtype: str, text: str) -> str:

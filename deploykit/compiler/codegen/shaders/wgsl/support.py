@@ -18,6 +18,10 @@ fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
 fn not_nan(x: f32) -> f32 { return select(x, 0.0, is_nan(x)); }
+fn max_of(a: f32, b: f32) -> f32 { return select(b, a, a > b); }
+fn min_of(a: f32, b: f32) -> f32 { return select(b, a, a < b); }
+fn max_of_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(b, a, a > b); }
+fn min_of_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(b, a, a < b); }
 fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
 fn smaller(a: f32, b: f32) -> f32 { return select(select(b, a, a < b), a, is_nan(a)); }
 fn larger_4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(select(b, a, a > b), a, is_nan_4(a)); }

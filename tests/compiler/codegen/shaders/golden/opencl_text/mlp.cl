@@ -2,12 +2,8 @@
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
 
-bool is_nan(float x) {
-    return (as_uint(x) & 0x7fffffffu) > 0x7f800000u;
-}
-
-float larger(float a, float b) {
-    return is_nan(a) ? a : ((a > b) ? a : b);
+float max_of(float a, float b) {
+    return (a > b) ? a : b;
 }
 
 uint size_of(float x) {
@@ -261,7 +257,7 @@ void kernel_2(
     float acc_0;
     acc_0 = -3.4028235e+38f;
     for (int along = 0; along < 10; along += 1) {
-        acc_0 = larger(acc_0, x[(thread * 10) + along]);
+        acc_0 = max_of(acc_0, x[(thread * 10) + along]);
     }
     peak[thread] = acc_0;
 }

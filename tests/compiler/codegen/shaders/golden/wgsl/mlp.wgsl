@@ -170,8 +170,7 @@ struct Scalars { batch: i32, threads: i32 }
 @group(0) @binding(0) var<uniform> scalars: Scalars;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> peak: array<f32>;
-fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
-fn larger(a: f32, b: f32) -> f32 { return select(select(b, a, a > b), a, is_nan(a)); }
+fn max_of(a: f32, b: f32) -> f32 { return select(b, a, a > b); }
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) number: u32) {
     let thread = i32(group.x + group.y * 65535u) * 64 + i32(number);
@@ -179,7 +178,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var acc_0: f32;
     acc_0 = -3.4028234663852886e+38f;
     for (var along: i32 = 0; along < 10; along += 1) {
-        acc_0 = larger(acc_0, x[(thread * 10) + along]);
+        acc_0 = max_of(acc_0, x[(thread * 10) + along]);
     }
     peak[thread] = acc_0;
 }
