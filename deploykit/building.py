@@ -20,6 +20,7 @@ from deploykit.frontends.huggingface.hub import downloaded, is_on_hub
 from deploykit.parallel import interruptible
 from deploykit.ragged.files import load_operator, operator_path
 from deploykit.ragged.operators import Operator
+from deploykit.scratch import sweep
 
 if TYPE_CHECKING:
     import onnx
@@ -194,6 +195,7 @@ def build(
         raise UsageError(f"there is no stage '{stop_after}'; there are {', '.join(STAGES)}")
     chosen = find_target(target) if isinstance(target, str) else target
     require_settings(chosen, format, settings or {})
+    sweep()
     if stop_after is None:
         check_output(Path(output))
         if check:

@@ -6,7 +6,6 @@ and `DEVICES` say what to build for; `DEVICE`, `SANITIZE` and `THREADS` how the 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 import deploykit
 from deploykit.frontends.onnx.importer import dim_name
+from deploykit.scratch import Scratch
 from deploykit.session import Session
 from deploykit.targets.base import Target
 
@@ -32,7 +32,7 @@ class PreparedModel(BackendRep):
     `run` takes the inputs in order and gives the outputs in order."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="deploykit-")
+        self._folder = Scratch()
         self._model = model
         self._session: Session | None = None
 
@@ -53,9 +53,9 @@ class PreparedModel(BackendRep):
             _describe(value.name, value.type, data, dims)
         if all(value.type.HasField("tensor_type") for value in declared):
             dims = {name: bounds for name, bounds in dims.items() if bounds[0] == 0}
-        output = f"{self._folder.name}/model"
+        output = self._folder.path / "model"
         deploykit.build(self._model, target=TARGET, cpu=CPU, devices=DEVICES, dims=dims, output=output)
-        return open_artifact(f"{self._folder.name}/model")
+        return open_artifact(str(output))
 
 
 def open_artifact(folder: str) -> Session:

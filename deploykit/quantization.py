@@ -8,7 +8,6 @@ same.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 from deploykit.pipeline import build_artifact
+from deploykit.scratch import Scratch
 from deploykit.session import open as open_session
 from deploykit.targets.base import PackageOptions, find_target
 
@@ -120,7 +120,7 @@ class Quantization:
         before = self.before
         assert before is not None
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deploykit-")))
+            folder = Path(stack.enter_context(Scratch()))
             try:
                 places = [_built(before, folder / "before"), _built(after, folder / "after")]
             except ToolchainError as error:

@@ -9,7 +9,6 @@ that change the states of a model, and those in node or a browser take turns.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,6 +29,7 @@ from deploykit.forks import renew_after_fork
 from deploykit.function import Function, Value, array_dtype, require_known, value_of
 from deploykit.instances import Instances
 from deploykit.interface import ValueInfo, text_of
+from deploykit.scratch import Scratch
 from deploykit.submissions import Handle, Submissions
 from deploykit.targets.base import find_target
 from deploykit.tasks.answering import Answering
@@ -105,8 +105,8 @@ class Session(Answering):
         self.folder = folder
         self._options: dict[str, Any] = {"threads": threads, "cpu": cpu, "device": device, "callers": callers}
         self._options |= {"sanitize": sanitize, "profile": profile}
-        built = tempfile.TemporaryDirectory(prefix="deploykit-")
-        scratch = Path(built.name)
+        built = Scratch()
+        scratch = built.path
         self._engine: Engine
         self._profile: Profiled | ProfiledOnGpu | None = None
         options = EngineOptions(threads, cpu, device, callers)

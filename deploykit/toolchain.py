@@ -26,6 +26,7 @@ from pathlib import Path
 
 from deploykit.errors import ToolchainError
 from deploykit.parallel import run_program
+from deploykit.scratch import Scratch
 
 INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `pip install ziglang`"
 
@@ -111,7 +112,7 @@ class Emscripten(Compiler):
     def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         linked = [word for option in options if option.startswith("-Wl,") for word in option.split(",")[1:]]
         compiled_by = [option for option in options if not option.startswith("-Wl,")]
-        with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+        with Scratch() as scratch:
             objects = []
             for number, path in enumerate(inputs):
                 objects.append(path if path.suffix == ".o" else Path(scratch) / f"{number}.o")
@@ -123,7 +124,7 @@ class Emscripten(Compiler):
 @cache
 def compiled(compiler: Compiler, source: Path, *options: str) -> bytes:
     """The object of a C file, compiled once per process: the file must not change while the process runs."""
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         output = Path(folder) / "object.o"
         compiler.compile(source, output, *options)
         return output.read_bytes()

@@ -8,7 +8,6 @@ never appears at the user's output path.
 from __future__ import annotations
 
 import importlib.util
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.errors import MismatchError, ToolchainError, UsageError
 from deploykit.frontends.huggingface.folder import is_folder
 from deploykit.frontends.huggingface.hub import is_on_hub
+from deploykit.scratch import Scratch
 from deploykit.targets.base import Target
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _file(model: str | Path | onnx.ModelProto) -> Iterator[Path]:
         return
     import onnx
 
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, path, save_as_external_data=model.ByteSize() >= _MAX_PROTO)
         yield path

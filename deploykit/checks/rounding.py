@@ -12,7 +12,6 @@ exactly that value. Constants of a few elements stay too, because they may be si
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from deploykit.checks import reference as references
 from deploykit.checks.comparison import Difference, compare_values
 from deploykit.errors import UsageError
 from deploykit.frontends.onnx.graphs import nested
+from deploykit.scratch import Scratch
 from deploykit.structure import Structure
 
 _Graph: TypeAlias = onnx.GraphProto | onnx.FunctionProto
@@ -86,7 +86,7 @@ def _moved_model(path: Path, reference: str, generator: np.random.Generator) -> 
         raise UsageError(f"{path} is too large to be changed in memory")
     external_data_helper.load_external_data_for_model(proto, str(path.parent))
     move_weights(proto, generator)
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         place = Path(folder) / "model.onnx"
         onnx.save(proto, place)
         return references.load(place, reference)

@@ -27,6 +27,7 @@ from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.parallel import processors
+from deploykit.scratch import Scratch
 from deploykit.toolchain import find_c_compiler
 
 _OK, _CAPACITY = 0, 5
@@ -128,7 +129,7 @@ def _kept() -> ctypes.CDLL | None:
 def _compiled() -> ctypes.CDLL:
     """The library, compiled and kept for later processes."""
     compiler = find_c_compiler()
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         objects = []
         for source in runtime.TEXT:
             if source.suffix == ".c":

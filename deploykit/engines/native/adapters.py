@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.engines.native.gpu import FEATURES, KINDS, CAdapter, listed
 from deploykit.engines.native.library import load
+from deploykit.scratch import Scratch
 from deploykit.toolchain import compiled, find_c_compiler
 
 
@@ -68,7 +68,7 @@ def _drivers() -> ctypes.CDLL:
     """A library with the drivers."""
     compiler = find_c_compiler()
     sources = [path for path in runtime.gpu_sources(CODE, instances=False) if path.suffix == ".c"]
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         objects = []
         for source in (path for path in sources if path != runtime.DRIVER):
             objects.append(Path(folder) / f"{source.stem}.o")

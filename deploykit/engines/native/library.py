@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from pathlib import Path
 
 from deploykit.errors import ArtifactError, UsageError
+from deploykit.scratch import Scratch
 
 MAX_RANK = 16
 ALIGNMENT = 64
@@ -208,7 +208,7 @@ class StreamCalls:
 
 def load(path: Path) -> ctypes.CDLL:
     """Load a library through a link with a new name, because the loader recognises libraries by name."""
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         link = Path(folder) / path.name
         link.symlink_to(path.resolve())
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from deploykit.errors import ToolchainError
+from deploykit.scratch import Scratch
 
 CHROMIUM_OPTIONS = (
     *("--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync"),
@@ -40,7 +40,7 @@ def chromium(url: str, *, gpu: bool = False) -> Iterator[subprocess.Popen[bytes]
         raise ToolchainError("no Chromium found: install one (Debian: `apt-get install chromium`)")
     # With this option Chromium quits when its control pipe is closed.
     options = ("--remote-debugging-pipe", *CHROMIUM_OPTIONS, *(GPU_OPTIONS if gpu else ()))
-    with tempfile.TemporaryDirectory(prefix="deploykit-", ignore_cleanup_errors=True) as profile:
+    with Scratch(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             ["/bin/sh", "-c", 'exec "$@" 3<&0 4>/dev/null', "sh", found, *options, f"--user-data-dir={profile}", url],
             stdin=subprocess.PIPE,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from deploykit.frontends.onnx.importer import Finish
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.torch.facts import FACTS, MODEL, Facts, read_facts
 from deploykit.parallel import run_program
+from deploykit.scratch import Scratch
 
 NEEDED = ("torch", "transformers", "onnxscript", "onnxruntime")
 INSTALL = "pip install 'deploykit[torch]'"
@@ -50,7 +50,7 @@ def import_exported(folder: Folder, dims: DimBounds, finish: Finish | None = Non
     `UsageError` for dims that the model does not have."""
     if (folder.path / ADAPTER).exists():
         raise UnsupportedModelError(f"{folder.path} is an adapter of another model ({ADAPTER}): merge and save the two")
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+    with Scratch() as place:
         output = Path(place)
         options = [] if finish is None else ["--pooled"]
         options += [f"--fixed={name}={size}" for name, size in dims.items() if isinstance(size, int)]

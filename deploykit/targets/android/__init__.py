@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -160,7 +160,7 @@ class AndroidTarget:
         view |= _names(view["prefix"], options.settings)
         java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
-        with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+        with Scratch() as place:
             scratch = Path(place)
             libraries = self._link(levels, view, emitted, scratch, java=java)
             view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from deploykit.scratch import Scratch
 from deploykit.targets.android.jars import find_java_compiler, jar, write_zip
 from deploykit.targets.android.java import readme_view, sources, stubs
 from deploykit.targets.templates import render
@@ -51,7 +51,7 @@ def _write_aar(
     path: Path,
 ) -> None:
     asset = f"assets/{view['prefix']}/{weights.name}"
-    with TemporaryDirectory(prefix="deploykit-") as scratch:
+    with Scratch() as scratch:
         classes_jar = Path(scratch) / "classes.jar"
         write_zip(classes_jar, jar(classes))
         entries: dict[str, bytes | Path] = {

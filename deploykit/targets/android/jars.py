@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from deploykit.errors import ToolchainError
 from deploykit.parallel import run_program
+from deploykit.scratch import Scratch
 from deploykit.toolchain import probe
 
 INSTALL_HINT = "install a JDK (Debian: `apt-get install default-jdk-headless`), or set JAVA_HOME to one"
@@ -35,7 +35,7 @@ class JavaCompiler:
     def compile(self, sources: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, bytes]:
         """The classes of `sources`, by path. `declared` are further sources that those name, whose classes are left
         out. Raises `ToolchainError` with the compiler's message."""
-        with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+        with Scratch() as scratch:
             place, made = Path(scratch) / "src", Path(scratch) / "out"
             for name, text in {**sources, **declared}.items():
                 (place / name).parent.mkdir(parents=True, exist_ok=True)

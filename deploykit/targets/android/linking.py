@@ -7,7 +7,6 @@ linker gets libraries of the same names with empty functions.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.parallel import each
+from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.android.abis import Abi
 from deploykit.toolchain import Compiler, compiled, find_android_compiler
@@ -74,7 +74,7 @@ def link(
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
     options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+    with Scratch() as place:
         scratch = Path(place)
 
         def made(source: Path) -> Path:
@@ -127,7 +127,7 @@ def _stubs(compiler: Compiler, abi: Abi, folder: Path) -> list[Path]:
 
 @cache
 def _stub(compiler: Compiler, name: str, functions: Sequence[str], options: Sequence[str]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as place:
+    with Scratch() as place:
         source, stub, library = (Path(place) / f for f in ("stub.c", "stub.o", f"lib{name}.so"))
         source.write_text("".join(f"void {function}(void);\nvoid {function}(void) {{}}\n" for function in functions))
         compiler.compile(source, stub, "-fPIC", "-g0", "-fno-builtin", *options)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from deploykit.artifact.devices import CODE, ON_GPU
 from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
 from deploykit.parallel import each
+from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -208,7 +208,7 @@ def _link(
     """Link the library from the kernels and `sources` in `folder`, and from the sources `shared` by all models. It
     exports only the symbols `public` and those of `shared`."""
     options = ("-O2", "-fPIC", "-pthread", f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}")
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+    with Scratch() as scratch:
         exports = Path(scratch) / "exports.map"
         exports.write_text(f"{{ global: {''.join(f'{name};' for name in public)} dk_*; local: *; }};\n")
         quick = ("-O1",)  # control flow is one long function, which takes several times as long to optimise further

@@ -11,7 +11,6 @@ demo.html README.md                  a page to try the model, and instructions
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from deploykit.artifact.plan import PLAN, plan_file
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.parallel import each
+from deploykit.scratch import Scratch
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
@@ -211,7 +211,7 @@ def _link(
         | ({"DK_STATES": 1} if function["states"] else {})
         for function in functions
     ]
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as scratch:
+    with Scratch() as scratch:
         place = Path(scratch)
         for name, data in emitted.items():
             target = place / "gpu" / name.removeprefix("gpu-") if name.startswith("gpu-") else place / name

@@ -7,7 +7,6 @@ no debug information and names no source file.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from deploykit.compiler.codegen.native import choices, local_values, pointers, r
 from deploykit.compiler.codegen.native.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.native.elf import join
 from deploykit.parallel import each
+from deploykit.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
     named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in functions.items()}
     module = IRModule({name: func.with_attrs(attrs) for name, func in named.items()})
     built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
-    with tempfile.TemporaryDirectory(prefix="deploykit-") as folder:
+    with Scratch() as folder:
         path = Path(folder) / "kernels.o"
         built.write_to_file(str(path), "o")
         return path.read_bytes()
