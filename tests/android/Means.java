@@ -1,7 +1,10 @@
 import java.io.File;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.deploykit.mean.*;
 
 /** A model of three functions with states, of which `update` changes them. */
@@ -36,6 +39,34 @@ public final class Means {
         return values;
     }
 
+    /** Threads that update the states of one model, and read them: prints how often each count was found. */
+    private static void threads(Mean model) throws Exception {
+        int count = 8, runs = 50;
+        model.reset(3);
+        ExecutorService pool = Executors.newFixedThreadPool(count);
+        List<Future<List<Float>>> results = new ArrayList<>();
+        for (int i = 0; i < count; ++i) {
+            results.add(pool.submit(() -> {
+                List<Float> found = new ArrayList<>();
+                for (int run = 0; run < runs; ++run) {
+                    found.add(model.update(sample(3, 1), 3).samples.floats()[0]);
+                    model.read(sample(2, 9), 2);
+                    model.project(sample(5, 1), 5);
+                }
+                return found;
+            }));
+        }
+        int[] seen = new int[count * runs + 1];
+        for (Future<List<Float>> result : results) {
+            for (float samples : result.get()) {
+                ++seen[(int) samples];
+            }
+        }
+        pool.shutdown();
+        print(Arrays.toString(seen));
+        print(Arrays.toString(model.read(sample(1, 9), 1).scores.floats()));
+    }
+
     public static void main(String[] words) throws Exception {
         Assets assets = Assets.folder(new File(words[1]));
         long[] free = {Long.MAX_VALUE / 2};
@@ -51,6 +82,10 @@ public final class Means {
                 }
                 print(Arrays.toString(model.project(sample(5, 1), 5).projected.floats()));
                 print(model.device().name + "|" + model.device().reason);
+                return;
+            }
+            if (words[0].equals("threads")) {
+                threads(model);
                 return;
             }
             attempt(() -> model.update(sample(1, 1), 1).samples.floats()[0]); // states of the least sizes are there

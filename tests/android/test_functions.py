@@ -65,3 +65,12 @@ def test_refused_calls_leave_states_alone(means: Run, device: str) -> None:
     assert fourth.startswith("MemoryException: a run needs ")
     assert fifth == "1.0", "the run that was refused has changed nothing"
     assert closed == read == "ClosedException: the model is closed"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_threads_take_turns(means: Run, device: str) -> None:
+    """Calls of all functions, which share the states, from eight threads: no update is lost, and none is half done."""
+    seen, scores = map(ast.literal_eval, means("threads", device))
+    assert seen == [0] + [1] * 400
+    expected = sample(1, 9) @ weights() @ (sample(3, 1) @ weights()).T
+    np.testing.assert_allclose(scores, expected.ravel(), rtol=1e-3, atol=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from deploykit.artifact.manifest import Manifest, read_manifest
 from deploykit.compiler.model import ImportedModel
 from deploykit.dtypes import logical_dtype, to_storage
 from deploykit.dynamic.policies import POLICIES
+from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.instances import Instances
 from tests.dynamic import models
 from tests.dynamic.harness import EMBEDDED
 from tests.dynamic.instances import instances
 from tests.frontends.huggingface.test_texts import sentences_of
+from tests.frontends.onnx.harness import parse
 from tests.frontends.running_mean import WIDTH, running_mean, weights
 from tests.placing import threaded
 from tests.ragged import token_model
@@ -171,3 +174,36 @@ def test_sessions_of_texts(tmp_path: Path) -> None:
     assert right + busy == 16 * 200
     assert right > 0
     assert busy > 0
+
+
+WIDTH_OF_PRODUCT = 300
+
+
+@pytest.mark.parametrize("options", [(), ("-U__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4",)], ids=["atomic", "without"])
+def test_calls_inside_of_a_run(options: tuple[str, ...], tmp_path: Path) -> None:
+    """They are refused, on a CPU without atomic instructions, too, and the run goes on."""
+    folder = tmp_path / "dist"
+    product = parse("(float[n, n] x) => (float[n, n] y) { y = MatMul(x, x) }")
+    deploykit.build(product, threaded("embedded"), {"n": (1, WIDTH_OF_PRODUCT)}, folder)
+    sources = [path for path in folder.glob("*.c") if path.name != "main.c"]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-DMODEL_ROWS={WIDTH_OF_PRODUCT}", f"-I{folder}"]
+    driver = DRIVER.with_name("nested_test.c")
+    subprocess.run(
+        ["cc", *flags, *SANITIZERS, *options, driver, *sources, "-lm", "-o", tmp_path / "nested"], check=True
+    )
+    lines = subprocess.run([tmp_path / "nested"], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0].startswith("inside 12 12 12 12 it is in use: ")
+    assert lines[-2:] == ["0 same, 0", "after 0 0 0 8 the inputs are NULL"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpu"), [("thumb-freestanding-eabi", "cortex_m0"), ("riscv32-freestanding", "generic_rv32")]
+)
+def test_a_cpu_without_atomic_instructions_needs_no_library(machine: str, cpu: str, tmp_path: Path) -> None:
+    for source in runtime.CORE:
+        made = tmp_path / f"{source.stem}.o"
+        options = ["-target", machine, f"-mcpu={cpu}", "-ffreestanding", f"-I{runtime.WASM_INCLUDE}", "-std=c99", "-O2"]
+        call = [sys.executable, "-m", "ziglang", "cc", *options, f"-I{runtime.INCLUDE}", "-c", source, "-o", made]
+        subprocess.run(call, check=True)
+        assert b"dk_" in made.read_bytes()
+        assert b"__atomic" not in made.read_bytes()

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
 import deploykit
+from tests.frontends.running_mean import WIDTH, running_mean, weights
 from tests.web.conftest import in_node
+from tests.web.test_ragged import evaluated
 
 FEED = "const feed = (n, h = 1) => ({ x: { data: new Float32Array(60 * n * h).fill(n), shape: [n, 3, h, 20] }, "
 FEED += "shift: new BigInt64Array(n).fill(BigInt(n)) });"
@@ -60,6 +63,27 @@ def test_a_wrong_call_has_its_error(package: Path, script: str, error: str, word
 def test_concurrent_runs_do_not_mix(package: Path) -> None:
     script = "return (await Promise.all([1, 5, 2, 8].map((n) => model.run(feed(n))))).map(moved);"
     assert value(package, script) == [[2], [10] * 5, [4, 4], [16] * 8]
+
+
+def test_concurrent_runs_of_functions_take_turns(tmp_path: Path) -> None:
+    """All functions share the states. What a page asks for without waiting is done in that order."""
+    deploykit.build(running_mean(weights()), "webgpu", output=tmp_path / "mean")
+    script = f"const rows = (n) => ({{ data: new Float32Array({WIDTH} * n).fill(n), shape: [n, {WIDTH}] }});"
+    script += "const { project, update, read } = model.functions; const calls = [];"
+    script += "for (let n = 1; n <= 6; n += 1) { calls.push(model.reset({ streams: n }));"
+    script += "for (let i = 0; i < 5; i += 1) calls.push(update.run({ x: rows(n) }), read.run({ query: rows(1) }),"
+    script += "project.run({ rows: rows(n) })); } const results = await Promise.all(calls);"
+    script += "return results.map((r) => r && [r.samples, r.scores, r.projected].map((t) => t && Array.from(t.data)));"
+    found = evaluated(tmp_path / "mean", f"(async () => {{ {script} }})()")
+    weight, results = weights(), iter(found)
+    for n in range(1, 7):
+        assert next(results) is None
+        row = np.full(WIDTH, n, np.float32) @ weight
+        for samples in range(1, 6):
+            assert next(results)[0] == [samples]
+            query = np.ones(WIDTH, np.float32) @ weight
+            np.testing.assert_allclose(next(results)[1], [query @ row] * n, rtol=1e-4)
+            np.testing.assert_allclose(next(results)[2], np.tile(row, n), rtol=1e-4)
 
 
 def test_inputs_may_be_changed_after_the_call(package: Path) -> None:

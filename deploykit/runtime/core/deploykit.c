@@ -61,6 +61,7 @@ dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor) 
         return DK_ERROR_USAGE;
     }
     if (model->descriptor != descriptor) {
+        model->busy = 0; /* whatever was there */
         dk_start_error(model);
         dk_add_text(model, "the model is not initialised");
         return DK_ERROR_USAGE;

@@ -3,7 +3,8 @@
    A driver owns the buffers and the kernels; the steps of a model call it in order. It may carry out calls later, up to
    the next `wait`, but must keep their order. Some drivers cannot wait in place, because the device only goes on when
    the caller returns. Their `wait` returns DK_PENDING. The model's run then returns it too, and must be called again,
-   with the same arguments, when the device is done. */
+   with the same arguments, when the device is done. Between these calls the struct is free (DK_ERROR_BUSY): the caller
+   keeps others from it until the run has ended. */
 #ifndef DEPLOYKIT_DRIVER_H
 #define DEPLOYKIT_DRIVER_H
 

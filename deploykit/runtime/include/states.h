@@ -1,6 +1,8 @@
 /* The states of a model: tensors that keep their contents between runs, in one block of the caller's memory. The block
    begins with the sizes that it was made for, so that all functions of the model can use it, and reject other memory.
-   There may be any number of blocks, and they may be exchanged between runs. One function uses a block at a time. */
+   There may be any number of blocks, and they may be exchanged between runs. One function uses a block at a time: each
+   has a model struct of its own, which does not know of the others, so that callers on several threads must take turns.
+ */
 #ifndef DEPLOYKIT_STATES_H
 #define DEPLOYKIT_STATES_H
 

@@ -7,6 +7,7 @@ import { ALIGNMENT } from './memory.mjs';
 import { Model } from './model.mjs';
 import { ModelModule } from './module.mjs';
 import { MANIFEST, opener } from './opening.mjs';
+import { Turns } from './tasks.mjs';
 
 /** @typedef {import('./model.mjs').Manifest} Manifest */
 /** @typedef {import('./model.mjs').Device} Device */
@@ -61,13 +62,15 @@ function beside(module, { name, inputs, outputs, dims }) {
   return /** @type {ModelModule} */ (ModelModule.prototype.open.call(other));
 }
 
-/** A loaded model with several functions or states. All runs wait for each other, also those of different functions. */
+/**
+ * A loaded model with several functions or states. All calls wait for each other, also those of different functions, in
+ * the order in which they were made.
+ */
 export class FunctionsModel {
   #parts;
   #end;
   #dims;
-  /** @type {Promise<unknown>} */
-  #last = Promise.resolve();
+  #turns = new Turns();
 
   /**
    * @param {Manifest & { states?: { dims: Manifest['dims'] } }} manifest
@@ -83,9 +86,8 @@ export class FunctionsModel {
     this.#end = module.top;
     const plan = () => Promise.reject(new UsageError('profiles are for models of one function without states'));
     const model = (/** @type {Part} */ { entry, module: own }) => {
-      const run = own.provided.bind(own);
-      own.provided = async (tensors, arrays, keep) => this.#turn(() => run(tensors, arrays, keep));
-      return new Model({ ...manifest, ...entry }, { device, module: own, reason: 'asked for' }, plan);
+      const choice = { device, module: own, reason: 'asked for' };
+      return new Model({ ...manifest, ...entry }, choice, plan, undefined, this.#turns);
     };
     /** @type {Record<string, Model>} */
     this.functions = Object.fromEntries(parts.map((part) => [part.entry.name, model(part)]));
@@ -100,7 +102,7 @@ export class FunctionsModel {
    * @throws {ShapeError | MemoryError | UsageError}
    */
   async reset(sizes = {}) {
-    return this.#turn(() => this.#reset(sizes));
+    return this.#turns.take(undefined, () => this.#reset(sizes));
   }
 
   /** Release the memory. The model cannot be used afterwards. */
@@ -132,16 +134,5 @@ export class FunctionsModel {
     stateful.forEach(({ module: own }) => own.check(own.exports.set_state(this.#end, bytes)));
     const top = Math.ceil((this.#end + bytes) / ALIGNMENT) * ALIGNMENT;
     this.#parts.forEach((part) => (part.module.top = top));
-  }
-
-  /**
-   * @template T
-   * @param {() => T | Promise<T>} work
-   * @returns {Promise<T>}
-   */
-  #turn(work) {
-    const result = this.#last.then(work);
-    this.#last = result.catch(() => {});
-    return result;
   }
 }

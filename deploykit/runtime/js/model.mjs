@@ -6,7 +6,7 @@ import { arraysOf, checkOptions, copiesOf, keptOf, tensorsOf, valuesOf } from '.
 import { DeviceTensor } from './kept.mjs';
 import { FEATURES } from './module.mjs';
 import { fetchPlan, hasKernels, MANIFEST, opener } from './opening.mjs';
-import { nextTask } from './tasks.mjs';
+import { nextTask, Turns } from './tasks.mjs';
 
 export * from './errors.mjs';
 
@@ -139,9 +139,7 @@ function hasGpu() {
 export class Model {
   /** @type {ModelModule | null} */
   #module;
-  /** @type {Promise<unknown>} */
-  #last = Promise.resolve();
-  #unfinished = 0;
+  #turns;
   #readPlan;
   /** @type {Trial | undefined} */
   #trial;
@@ -153,8 +151,9 @@ export class Model {
    * @param {Choice} choice
    * @param {(device: Device) => Promise<import('./profile.mjs').Plan>} readPlan
    * @param {Trial} [trial] of a GPU that may be faster
+   * @param {Turns} [turns] those of several models that share a module
    */
-  constructor(manifest, { device, module, reason }, readPlan, trial) {
+  constructor(manifest, { device, module, reason }, readPlan, trial, turns = new Turns()) {
     /** The device that the model runs on. */
     this.device = device;
     /** Why the model runs there: measured times, a missing feature, or a failure. */
@@ -174,6 +173,7 @@ export class Model {
     this.#module = module;
     this.#readPlan = readPlan;
     this.#trial = trial;
+    this.#turns = turns;
     if (!trial) {
       this.#settle(device);
     } else if (trial.sample) {
@@ -287,7 +287,7 @@ export class Model {
   #inTurn(inputs, signal, work) {
     this.#open();
     const given = tensorsOf(this.inputs, inputs);
-    const tensors = this.#unfinished > 0 ? copiesOf(given) : given;
+    const tensors = this.#turns.unfinished > 0 ? copiesOf(given) : given;
     // The page may free tensors while the run uses them.
     tensors.forEach(({ held }) => held?.retain());
     const result = this.#turn(signal, (module) => work(module, tensors));
@@ -301,27 +301,13 @@ export class Model {
    * @param {(module: ModelModule) => T | Promise<T>} work
    * @returns {Promise<T>}
    */
-  #turn(signal, work) {
-    const earlier = this.#unfinished > 0 ? this.#last : null;
-    const turn = async () => {
-      this.#unfinished += 1;
-      try {
-        if (earlier) {
-          // Between two runs the page can do its own work, and abort.
-          await earlier.then(nextTask);
-        }
-        signal?.throwIfAborted();
-        return await work(this.#open());
-      } catch (error) {
-        // If the model was disposed of during the run, a GPU fails: report the call of `dispose` instead.
-        this.#open();
-        throw error;
-      } finally {
-        this.#unfinished -= 1;
-      }
-    };
-    const result = turn();
-    this.#last = result.catch(() => {});
-    return result;
+  async #turn(signal, work) {
+    try {
+      return await this.#turns.take(signal, () => work(this.#open()));
+    } catch (error) {
+      // If the model was disposed of during the run, a GPU fails: report the call of `dispose` instead.
+      this.#open();
+      throw error;
+    }
   }
 }

@@ -24,3 +24,38 @@ export async function inTasks(things, work) {
     await nextTask();
   }
 }
+
+/** Work that waits for all earlier work, in the order in which it was asked for. */
+export class Turns {
+  /** How much work has not ended; if there is any, more of it has to wait. */
+  unfinished = 0;
+  /** @type {Promise<unknown> | undefined} */
+  #last;
+
+  /**
+   * Do `work` at once, or when all earlier work is done.
+   * @template T
+   * @param {AbortSignal | undefined} signal ends the wait
+   * @param {() => T | Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  take(signal, work) {
+    const earlier = this.unfinished > 0 && this.#last;
+    const turn = async () => {
+      this.unfinished += 1;
+      try {
+        if (earlier) {
+          // Between two turns the page can do its own work, and abort.
+          await earlier.then(nextTask);
+        }
+        signal?.throwIfAborted();
+        return await work();
+      } finally {
+        this.unfinished -= 1;
+      }
+    };
+    const result = turn();
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}

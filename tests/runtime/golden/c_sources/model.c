@@ -174,5 +174,5 @@ dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs)
 }
 
 const char* mlp_last_error(const mlp_model* model) {
-    return model == NULL ? "the model is NULL" : model->base.error;
+    return model == NULL ? "the model is NULL" : dk_error_text(&model->base, &model->base.busy);
 }
