@@ -193,7 +193,7 @@ def test_lists_that_differ_in_length(tmp_path: Path, name: str, change: dict[str
         ),
         ({"num_attention_heads": 5}, UnsupportedModelError, "24 channels do not split into 5 heads"),
         ({"hidden_act": "maxout"}, UnsupportedModelError, "the activation 'maxout' is unknown"),
-        ({"image_size": [16, 16, 16]}, UsageError, "which is neither a number nor two"),
+        ({"image_size": [16, 16, 16]}, UsageError, "it must be a positive integer, or two"),
         ({"num_hidden_layers": 3}, UsageError, "no weights 'encoder.layer.2"),
     ],
 )

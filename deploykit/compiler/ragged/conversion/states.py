@@ -25,6 +25,9 @@ from deploykit.compiler.tir.extrema import EXTREMA
 LOW = -9_000.0
 """Numbers up to this one close a position: exporters add -10000, -1e9, the lowest float or minus infinity."""
 
+BEYOND_LENGTHS = 2**31
+"""No length reaches this number: what the conversion of a float to an integer asks keeps a length."""
+
 LARGEST = 2**62
 """Constants from this size on are not converted to integers."""
 
@@ -128,6 +131,8 @@ def call(name: str, arguments: list[State]) -> State:
         return select(*arguments)
     if name in EXTREMA:
         return binary(EXTREMA[name], *arguments)
+    if name == "fabs" and arguments[0].is_own:
+        return arguments[0]
     if name == "exp" and arguments[0].is_low:
         return constant(0)
     if name == "isnan" and arguments[0].kind in ("constant", "low"):
@@ -216,6 +221,8 @@ def _less(a: State, b: State) -> State | None:
         return constant(True)
     if b.is_low and a.kind == "constant" and a.value > LOW:
         return constant(False)
+    if a.is_own and b.kind == "constant" and b.value >= BEYOND_LENGTHS:
+        return constant(True)
     return None
 
 
