@@ -8,6 +8,7 @@ lead to the blobs of the cache of huggingface_hub, which stores each folder as l
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,9 +74,11 @@ class Config(Mapping[str, Any]):
         """The configuration with these values for entries that it lacks. `aliases` are names of entries and the usual
         names that take their place. Raises `UsageError` for an entry of another type or out of its range."""
         check_entries(self.path, self.entries, defaults, aliases)
-        named = {aliases.get(name, name): value for name, value in self.entries.items()}
         own = {aliases[name]: name for name in self.entries.keys() & aliases.keys()}
-        return Config(self.path, {**defaults, **named}, defaults, own)
+        named: Any = self.entries
+        if own:
+            named = {aliases.get(name, name): value for name, value in self.entries.items()}
+        return Config(self.path, ChainMap(named, dict(defaults)), defaults, own)
 
     def part(self, name: str) -> Config:
         """The configuration of a part, such as `vision_config`."""
