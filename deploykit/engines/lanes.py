@@ -23,13 +23,15 @@ class ClosedError(UsageError):
         super().__init__("the session is closed: open it again")
 
 
-_SLICE = 1e-3
+_SLICE = 5e-3
 """Seconds for which threads that take things again and again may keep those that wait from their turn. Waking a thread
 takes some 1e-5 s, more than a short use."""
 
 _PAUSE = 1e-4
 """Seconds after which a thread that was told of a free thing looks again, if another one took it first. The pauses
-double, up to `_SLICE`."""
+double, up to `_LONGEST_PAUSE`."""
+
+_LONGEST_PAUSE = 1e-3
 
 
 class _Waiter(Generic[T]):
@@ -57,7 +59,7 @@ class _Waiter(Generic[T]):
     def sleep(self) -> None:
         if self.called:
             self._gate.acquire(timeout=self._pause)
-            self._pause = min(2 * self._pause, _SLICE)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         else:
             self._gate.acquire()
 
@@ -67,8 +69,8 @@ class Lanes(Generic[T]):
     stands for no thing.
 
     The first is made at once, a further one when a thread finds none free. Threads that find none wait in a queue.
-    After a use of a millisecond or more the first of them is next. Shorter uses may follow one another in threads that
-    are awake, which saves waking one for each, until a millisecond is over."""
+    After a use of 5 milliseconds or more the first of them is next. Shorter uses may follow one another in threads that
+    are awake, which saves waking one for each, until 5 milliseconds are over."""
 
     def __init__(self, make: Callable[[], T], most: int = 1) -> None:
         self._make = make
