@@ -217,7 +217,7 @@ def test_manifest_of_a_program(tmp_path: Path) -> None:
     assert manifest.dims[0].model_dump() == {"name": "batch", "minimum": 1, "maximum": 64, "capacity_of": None}
     assert manifest.peak_memory.formula == "128*ceil(batch/4)"
     assert (manifest.peak_memory.at_bounds, manifest.peak_memory.weights) == (2048, 176)
-    assert list(manifest.times) == ["emit", "package"]
+    assert list(artifact.manifest.times) == ["emit", "package"]
     assert {entry.name for entry in manifest.files} | {"manifest.json"} == set(contents(tmp_path / "dist"))
 
 
