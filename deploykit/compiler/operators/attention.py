@@ -112,8 +112,8 @@ def attention(
         if past is not None:
             require_rank(ctx, past, 4)
     if heads is not None:
-        query = _split_heads(ctx, query, heads[0])
-        key, value = _split_heads(ctx, key, heads[1]), _split_heads(ctx, value, heads[1])
+        query = split_heads(ctx, query, heads[0])
+        key, value = split_heads(ctx, key, heads[1]), split_heads(ctx, value, heads[1])
     offset: IntExpr = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:
         key, value = concat(ctx, [past_key, key], 2), concat(ctx, [past_value, value], 2)
@@ -132,8 +132,7 @@ def attention(
     weights = cast(ctx, _softmax(ctx, scores, precision or dtype), dtype, free=True)
     y = matmul(ctx, weights, _for_heads(ctx, value, weights.shape[1]))
     if heads is not None:
-        batch, count, rows, size = y.shape
-        y = ctx.reshape(transpose(ctx, y, [0, 2, 1, 3]), (batch, rows, count * size))
+        y = join_heads(ctx, y)
     if shown is None:
         return y, key, value, None
     stages: Mapping[Stage, Callable[[], Value]] = {
@@ -163,7 +162,7 @@ def _products(ctx: Context, query: Value, key: Value, factor: ir.Expr | None) ->
     return product(ctx, query, transpose(ctx, _for_heads(ctx, key, query.shape[1]), [0, 1, 3, 2]))
 
 
-def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
+def split_heads(ctx: Context, x: Value, heads: int) -> Value:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
     if heads < 1:
         raise Unsupported(f"channels that are split into {heads} heads")
@@ -171,6 +170,12 @@ def _split_heads(ctx: Context, x: Value, heads: int) -> Value:
     size = ctx.simplify(floor_div(width, heads))
     ctx.require(equal(size * heads, width), f"{{}} channels do not split into {heads} heads", width)
     return transpose(ctx, ctx.reshape(x, (batch, length, heads, size)), [0, 2, 1, 3])
+
+
+def join_heads(ctx: Context, x: Value) -> Value:
+    """(batch, heads, length, size) as (batch, length, heads * size)."""
+    batch, heads, length, size = x.shape
+    return ctx.reshape(transpose(ctx, x, [0, 2, 1, 3]), (batch, length, ctx.simplify(heads * size)))
 
 
 def _for_heads(ctx: Context, x: Value, q_heads: IntExpr) -> Value:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ML = "ai.onnx.ml"
 """The domain of classical machine-learning operators."""
 
+MICROSOFT = "com.microsoft"
+"""The domain of the operators that ONNX Runtime adds to the standard."""
+
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 

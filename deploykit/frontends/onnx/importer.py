@@ -39,9 +39,11 @@ from deploykit.compiler.operators.text.strings import (
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
+from deploykit.frontends.onnx.blocked import mark_blocks
 from deploykit.frontends.onnx.misfit import reason_for
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.operands import require_operands
+from deploykit.frontends.onnx.optimised import unknown_of_onnxruntime
 from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import FILES, read
 from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
@@ -79,7 +81,9 @@ def load_onnx(
     model = source if isinstance(source, ir.Model) else read(source)
     if name is None:
         name = printable(Path(source).stem) if isinstance(source, (str, Path)) else (model.graph.name or "model")
-    return _imported(model, checked_bounds(dims or {}), name, seed_input, finish)
+    note = mark_blocks(model, name)
+    imported = _imported(model, checked_bounds(dims or {}), name, seed_input, finish)
+    return imported if note is None else replace(imported, notes=(note, *imported.notes))
 
 
 def _imported(
@@ -460,6 +464,8 @@ def _weight(name: str, tensor: ir.TensorProtocol) -> Value:
 
 
 def _unknown(node: Node) -> str:
+    if node.domain.startswith("com.microsoft"):
+        return unknown_of_onnxruntime(node.op_type)
     if node.domain and node.domain not in ("ai.onnx.ml", "ai.onnx.preview.training"):
         return f"domain '{node.domain}' is not known"
     return "no lowering for this operator"

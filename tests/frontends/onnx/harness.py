@@ -21,7 +21,7 @@ Feeds = Mapping[str, np.ndarray]
 
 def parse(text: str, opset: int = 21) -> onnx.ModelProto:
     """A model from a graph in ONNX's text form without its name: `(float[n] x) => (float[m] y) { y = Abs(x) }`."""
-    header = f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5]> model '
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5, "com.microsoft" : 1]> model '
     model: onnx.ModelProto = onnx.parser.parse_model(header + text)
     return model
 

@@ -1,4 +1,5 @@
-"""The importers of operators, one module per family. Importing a module registers its operators."""
+"""The importers of operators, one module per family. Importing a module registers its operators. The package
+`microsoft` has those that ONNX Runtime adds to the standard."""
 
 from __future__ import annotations
 
@@ -8,5 +9,5 @@ import pkgutil
 
 def load() -> None:
     """Import every family, which fills the registry."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
