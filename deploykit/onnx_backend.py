@@ -14,7 +14,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 import deploykit
-from deploykit.frontends.onnx.importer import dim_name
+from deploykit.frontends.onnx.names import dim_name
 from deploykit.scratch import Scratch
 from deploykit.session import Session
 from deploykit.targets.base import Target

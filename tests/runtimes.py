@@ -31,7 +31,7 @@ from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.bionic import can_run
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node, node_options
-from deploykit.frontends.onnx.importer import dim_name
+from deploykit.frontends.onnx.names import dim_name
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.running import CHOICE, JAVA
 from deploykit.targets.base import Target, find_target

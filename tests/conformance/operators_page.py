@@ -14,6 +14,8 @@ import onnx
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.frontends.onnx import registry
+from deploykit.frontends.onnx.attributes import MICROSOFT
+from deploykit.frontends.onnx.blocked import NCHWC
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import OPSETS
 from deploykit.frontends.onnx.registry import normalise_domain
@@ -31,6 +33,27 @@ suite, and a test checks it against the cases that pass. Every operator is avail
 - *Dtypes*: the input types of the cases that pass.
 - *Cases*: the cases that pass, of all whose graph contains the operator.
 
+"""
+
+_MICROSOFT = """
+## com.microsoft
+
+What ONNX Runtime adds to the standard: what its optimiser writes into saved models, what its quantiser writes, and what
+language models are made of. `tests/frontends/onnx/microsoft` compares them with ONNX Runtime. They are imported as
+combinations of standard operators:
+
+{names}.
+
+- Models that its optimiser saved at its highest level (`com.microsoft.nchwc`: {blocked}) have their channels in blocks
+  whose size is that of the machine that saved them. It is found from the numbers of channels; if they fit two sizes,
+  that of the machine that imports is taken, with a note.
+- Weights in 2, 4 or 8 bits (MatMulNBits, MatMulBnb4, GatherBlockQuantized, QMoE) become float32 at import, with a note;
+  `--quantize int8` stores them in 8 bits.
+- DynamicQuantizeLSTM keeps its inputs and states as floats.
+- MoE and QMoE compute all experts for every token.
+- GroupQueryAttention has no quantised cache, no cache of the size of a window, and no output `output_qk`.
+
+Other operators are refused. If the optimiser wrote them, a model saved with the optimisation level `basic` has none.
 """
 
 
@@ -61,7 +84,8 @@ def page() -> str:
         missing = [n for n in names if not _lowering(domain, n)]
         if missing:
             lines.append(f"\nNot supported: {', '.join(missing)}.")
-    return "\n".join(lines) + "\n"
+    own, blocked = (", ".join(registry.names(domain)) for domain in (MICROSOFT, NCHWC))
+    return "\n".join(lines) + "\n" + _MICROSOFT.format(names=own, blocked=blocked)
 
 
 def _rows() -> dict[tuple[str, str], _Row]:

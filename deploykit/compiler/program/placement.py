@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -252,7 +253,11 @@ class _Sizes:
         bound = symbolic_upper_bound(buffer.elements, self.bounds)
         if bound is not None:
             return simplify(bound * item)
-        name = f"{CAPACITY}{buffer.name}"
+        taken = {dim.name for dim in self.dims}
+        own = f"{CAPACITY}{buffer.name}"
+        name = next(
+            name for name in itertools.chain([own], (f"{own}_{n}" for n in itertools.count(2))) if name not in taken
+        )
         given = self.capacities.get(name, (1, None))
         minimum, maximum = (given, given) if isinstance(given, int) else given
         dim = Dim(name, tirx.Var(name, "int64"), minimum, maximum, buffer.name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def rounds(
-    ctx: Context, body: ir.Graph, state: Sequence[Value], outside: Mapping[str, AnyValue | None]
+    ctx: Context, body: ir.Graph, state: Sequence[AnyValue], outside: Mapping[str, AnyValue | None]
 ) -> IntExpr | None:
     """How often the body of a loop runs, once begun, until its own condition ends it; None if that is not known."""
     test = _uncast(body.outputs[0]).producer()

@@ -41,6 +41,7 @@ from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
 from deploykit.frontends.onnx.blocked import mark_blocks
 from deploykit.frontends.onnx.misfit import reason_for
+from deploykit.frontends.onnx.names import dim_name
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.operands import require_operands
 from deploykit.frontends.onnx.optimised import unknown_of_onnxruntime
@@ -100,16 +101,6 @@ def _imported(
     return only_way(attempt)
 
 
-_UNKNOWN = ("", "?")
-"""Dim names that stand for an unknown size (Paddle writes `?`): two dims with such a name may differ."""
-
-
-def dim_name(port: str, axis: int, param: str | None, item: str = "") -> str:
-    """How a dim is called whose size the model's file gives as `param`, in the shape of the input `port`. Dims in the
-    items of a sequence end with `item`."""
-    return f"{port}_dim{axis}" if param is None or param in _UNKNOWN else f"{param}{item}"
-
-
 class GraphImporter:
     """One import of one model.
 
@@ -140,6 +131,7 @@ class GraphImporter:
         self.problems: list[Problem] = []
         self.cause: Exception | None = None
         self.dims: dict[str, Dim | int] = {}
+        self.states: set[str] = set()
         self.opsets = {normalise_domain(d): v for d, v in model.opset_imports.items()}
         self.functions = {(normalise_domain(f.domain), f.name): f for f in model.functions.values()}
 
@@ -170,12 +162,6 @@ class GraphImporter:
         context = Context(self.shared, builder)
         inputs_as, ports = self._interface(context, given)
         declared = [leaf for value in given.values() for leaf in leaves(context, value)]
-        unknown = set(self.bounds) - set(self.dims)
-        if unknown:
-            raise UsageError(
-                f"the model has no dim named {', '.join(sorted(unknown))}; "
-                f"its dims are: {', '.join(self.dims) or 'none'}"
-            )
         params = [
             relax.Var(self.shared.unique(p.name), relax.TensorType(p.shape, storage_dtype(p.dtype))) for p in ports
         ]
@@ -199,6 +185,7 @@ class GraphImporter:
             return [context.tensor(leaf) for value in results.values() for leaf in leaves(context, value)]
 
         main = emit_function(builder, "main", params, body)
+        self._require_known_dims()
         outputs_as, outputs = self._interface(context, results)
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
         functions[tvm_ir.GlobalVar("main")] = main
@@ -212,6 +199,20 @@ class GraphImporter:
             notes=tuple(self.shared.notes),
             files=tuple(self.model.meta.get(FILES, ())),
         )
+
+    def _require_known_dims(self) -> None:
+        unknown = set(self.bounds) - set(self.dims) - self.states
+        if unknown:
+            raise UsageError(
+                f"the model has no dim named {', '.join(sorted(unknown))}; "
+                f"its dims are: {', '.join([*self.dims, *sorted(self.states)]) or 'none'}"
+            )
+
+    def bound_of(self, state: str) -> tuple[int, int | None]:
+        """The bounds that the user gave for a size of a state of a loop."""
+        self.states.add(state)
+        bound = self.bounds.get(state, (0, None))
+        return (bound, bound) if isinstance(bound, int) else bound
 
     # Interface
 
@@ -274,7 +275,7 @@ class GraphImporter:
         return count
 
     def _dim(
-        self, port: str, axis: int, size: int | ir.SymbolicDim, item: str = "", minimum: int = 1
+        self, port: str, axis: int, size: int | ir.SymbolicDim, item: str = "", minimum: int = 0
     ) -> int | tirx.Var:
         if isinstance(size, int):
             return size
@@ -284,7 +285,7 @@ class GraphImporter:
         dim = self.dims[name]
         return dim.var if isinstance(dim, Dim) else dim
 
-    def _new_dim(self, name: str, minimum: int = 1) -> Dim | int:
+    def _new_dim(self, name: str, minimum: int = 0) -> Dim | int:
         bound = self.bounds.get(name, (minimum, None))
         if isinstance(bound, int):
             return bound

@@ -36,6 +36,9 @@ _DTYPES = {
     },
 }
 
+DATA_TYPES_ARE_NUMBERS = 6
+"""From this opset on, attributes give data types by their numbers, not by their names."""
+
 
 def dtype_name(data_type: ir.DataType | int | None) -> str:
     """Logical dtype of an ONNX data type. Raises `Unsupported` for complex numbers."""
@@ -133,9 +136,11 @@ class Node:
             raise Unsupported(f"the tensor in its attribute '{name}' cannot be read: {error}") from error
 
     def dtype(self, name: str, default: str | None = None) -> str:
-        """A data type attribute (`to`, `dtype`) as a logical dtype."""
+        """A data type attribute (`to`, `dtype`) as a logical dtype. Before opset 6 it is a name."""
         if name not in self.attributes and default is not None:
             return default
+        if self.opset < DATA_TYPES_ARE_NUMBERS and self.has(name) and not self.domain:
+            return dtype_name(ir.DataType[self.choice(name, ir.DataType.__members__)])
         return dtype_name(self.int(name))
 
     def float_dtype(self, name: str, default: str) -> str:

@@ -2,7 +2,7 @@
 
 x: Value                  a required tensor
 x: Value | None = None    a tensor that may be absent, or left out at the end
-x: SequenceValue          a sequence; likewise OptionalValue, and AnyValue is any of the three
+x: SequenceValue          a sequence; likewise StackValue and OptionalValue, and AnyValue is any of the four
 *inputs: Value            any number of tensors
 """
 
@@ -15,16 +15,23 @@ from functools import cache
 from typing import Any
 
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, StackValue, Value
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "Value": (Value,),
     "SequenceValue": (SequenceValue,),
+    "StackValue": (StackValue,),
     "OptionalValue": (OptionalValue,),
-    "AnyValue": (Value, SequenceValue, OptionalValue),
+    "AnyValue": (Value, SequenceValue, StackValue, OptionalValue),
     "None": (type(None),),
 }
-_WORDS = {Value: "a tensor", SequenceValue: "a sequence", OptionalValue: "an optional", type(None): "absent"}
+_WORDS = {
+    Value: "a tensor",
+    SequenceValue: "a sequence",
+    StackValue: "a sequence whose length the run chooses",
+    OptionalValue: "an optional",
+    type(None): "absent",
+}
 
 _BEFORE = 2
 """How many parameters of an importer come before its operands: the context and the node."""

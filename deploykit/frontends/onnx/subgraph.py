@@ -14,7 +14,14 @@ from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.building.composite import leaves, with_leaves
 from deploykit.compiler.operators.building.context import Context, emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.value import POISON, AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.value import (
+    POISON,
+    AnyValue,
+    OptionalValue,
+    SequenceValue,
+    StackValue,
+    Value,
+)
 from deploykit.frontends.onnx.registry import Spoiled
 
 if TYPE_CHECKING:
@@ -131,7 +138,7 @@ def _result(output: ir.Value, scope: Mapping[str, AnyValue | None]) -> AnyValue:
     value = scope.get(output.name or "")
     if value is POISON:
         raise Spoiled
-    if not isinstance(value, Value | SequenceValue | OptionalValue):
+    if not isinstance(value, Value | SequenceValue | StackValue | OptionalValue):
         raise Unsupported(f"the subgraph's output '{output.name}' is not computed")
     return value
 

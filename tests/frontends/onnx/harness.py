@@ -12,7 +12,7 @@ import onnx.parser
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-from deploykit.frontends.onnx.importer import dim_name
+from deploykit.frontends.onnx.names import dim_name
 from deploykit.session import Session
 from tests.runtimes import Runtime
 

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 import deploykit
+from deploykit.frontends.onnx import load_onnx
 from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
 
 
@@ -342,18 +343,6 @@ def test_a_scan_state_has_the_size_that_the_body_declares(check: Check) -> None:
         check(model, {"x": numbers(1, 2), "rows": numbers(1, 4, 2)}, expected=[[]])
 
 
-def test_models_of_old_opsets_are_converted(check: Check) -> None:
-    text = """<ir_version: 3, opset_import: ["" : 1]> old (float[2,3] x, float[3] b) => (float[6] y) {
-        sum = Add<axis = 1, broadcast = 1>(x, b)
-        kept = Dropout<is_test = 1>(sum)
-        positive = Relu<consumed_inputs = [0]>(kept)
-        y = Reshape<shape = [6]>(positive)
-    }"""
-    model = onnx.parser.parse_model(text)
-    feeds = {"x": numbers(2, 3), "b": numbers(3, seed=1)}
-    check(model, feeds, expected=[[np.maximum(feeds["x"] + feeds["b"], 0).reshape(6)]])
-
-
 def test_scan_of_opset_8_agrees_with_onnxruntime(check: Check) -> None:
     assert onnxruntime.__version__
     model = """(float[b,2] start, float[b,t,2] x) => (float[b2,2] end) {
@@ -376,3 +365,22 @@ def test_maps_are_refused_and_the_error_says_what_to_do() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("ai.onnx.ml", 1)])
     with pytest.raises(deploykit.UnsupportedModelError, match="zipmap=False"):
         deploykit.load(model)
+
+
+def test_branches_of_two_ranks_are_chosen_by_the_size(check: Check) -> None:
+    text = """(float[2, n] x) => (float[a] y) {
+        one = Constant <value_ints = [1]> ()
+        size = Shape <start = 1, end = 2> (x)
+        single = Equal(size, one)
+        y = If (single) <
+            then_branch = flat () => (float[b] squeezed) { squeezed = Squeeze(x, one) },
+            else_branch = wide () => (float[c, d] same) { same = Identity(x) }>
+    }"""
+    model = parse(text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(deploykit.UnsupportedModelError, match=r"--dim n=1 for the first, --dim n=2\.\. for the second"):
+        load_onnx(model)
+    for size, bound in ((1, 1), (3, (2, 5))):
+        with check.runtime.session(model, dims={"n": bound}) as session:
+            x = numbers(2, size)
+            np.testing.assert_array_equal(session.run({"x": x})["y"], x.squeeze(1) if size == 1 else x)

@@ -108,3 +108,20 @@ def _convolved(x: np.ndarray, w: np.ndarray, zw: np.ndarray, sw: np.ndarray, bia
     factor = np.float32(0.05) * sw / np.float32(0.5)
     y = np.rint((exact + bias.reshape(3, 1, 1)) * factor.reshape(3, 1, 1).astype(np.float64)) + 100
     return [exact, np.clip(y, 0, 255).astype(np.uint8)]
+
+
+def test_tensors_named_as_what_shaders_name(check: Check) -> None:
+    """Shaders load and store small elements by functions, which have names of their own."""
+    model = """(int8[n, 4] i, int8[n, 4] value, int8[n, 4] parts)
+        => (int8[n, 4] word, int8[n, 4] bits, bool[n, 4] kind, int8[n, 4] at) {
+        at = Abs(i)
+        word = Add(i, value)
+        bits = Sub(value, parts)
+        kind = Less(i, parts)
+    }"""
+    runs = [
+        {name: np.random.default_rng(k + n).integers(-60, 60, (n, 4)).astype(np.int8) for k, name in enumerate(names)}
+        for n in (1, 3, 8)
+        for names in [("i", "value", "parts")]
+    ]
+    check(model, *runs)

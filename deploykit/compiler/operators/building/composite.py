@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, StackValue, Value
 from deploykit.compiler.operators.text.strings import STRING, string_of, text_of
 from deploykit.structure import Structure
 
@@ -28,6 +28,8 @@ def leaves(ctx: Context, value: AnyValue | None) -> list[Value]:
             return [value]
         case SequenceValue(items):
             return [leaf for item in items for leaf in leaves(ctx, item)]
+        case StackValue(stack=stack):
+            return [stack]
         case OptionalValue(item, present):
             return [*([] if present is None else [present]), *leaves(ctx, item)]
     return []
@@ -42,10 +44,12 @@ def with_leaves(value: AnyValue | None, given: Iterator[Value]) -> AnyValue | No
             return next(given)
         case SequenceValue(items, dtype):
             return SequenceValue(tuple(_value(with_leaves(item, given)) for item in items), dtype)
+        case StackValue(joined=joined):
+            return StackValue(next(given), joined)
         case OptionalValue(item, present):
             there = None if present is None else next(given)
             inner = with_leaves(item, given)
-            assert not isinstance(inner, OptionalValue)
+            assert not isinstance(inner, OptionalValue | StackValue)
             return OptionalValue(inner, there)
     return None
 
@@ -62,6 +66,8 @@ def structure_of(name: str, value: AnyValue | None) -> Structure:
             return Structure(name, "string" if dtype == STRING else "tensor")
         case SequenceValue(items):
             return Structure(name, "sequence", tuple(structure_of(f"{name}_{i}", v) for i, v in enumerate(items)))
+        case StackValue():
+            raise Unsupported("it is a sequence whose length the run chooses; make it a tensor by ConcatFromSequence")
         case OptionalValue(item=None):
             return Structure(name, "nothing")
         case OptionalValue(item, present):

@@ -19,7 +19,8 @@ that it was cast from (`narrow`).
 
 A tensor of strings is a constant, or has its `text`: two tensors, of spans and of bytes (`strings`).
 
-The length of a sequence is known at import, and its items are values. Whether an optional has an item is known at
+The length of a sequence is known at import, and its items are values; or its items have one shape and are rows of one
+tensor (`StackValue`), whose number a run may choose. Whether an optional has an item is known at
 import, or is a boolean value; in the latter case there is always an item to compute with.
 """
 
@@ -157,6 +158,15 @@ class SequenceValue:
 
 
 @dataclass(frozen=True, eq=False)
+class StackValue:
+    """A sequence whose items are the rows of `stack` (length, ...). If they differ in size along one of their axes,
+    `stack` is what joining them along it gives, and `joined` is this axis."""
+
+    stack: Value
+    joined: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class OptionalValue:
     """An optional: empty, or with one item. If `present` is set, a boolean scalar, only the run knows which."""
 
@@ -164,7 +174,7 @@ class OptionalValue:
     present: Value | None = None
 
 
-AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
+AnyValue: TypeAlias = Value | SequenceValue | StackValue | OptionalValue
 
 
 class _Poison:

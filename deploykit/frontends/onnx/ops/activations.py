@@ -59,10 +59,18 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 
 @operator(*_ELEMENTWISE)
+@operator("Selu", since=6)
 def activation(ctx: Context, node: Node, x: Value) -> Value:
     found = _ELEMENTWISE[node.op_type]
     given = {name: node.float(name) for name in found.parameters if node.has(name)}
     return elementwise(ctx, node.op_type.lower(), found.of(given), x)
+
+
+@operator("Selu")
+def selu_with_short_constants(ctx: Context, node: Node, x: Value) -> Value:
+    """Selu before opset 6, whose defaults have fewer digits."""
+    alpha, gamma = node.float("alpha", 1.6732), node.float("gamma", 1.0507)
+    return elementwise(ctx, "selu", partial(activations.selu, alpha=alpha, gamma=gamma), x)
 
 
 @operator("Relu")

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tvm import ir as tvm_ir
 from tvm import relax, tirx
 
 from deploykit.compiler.dims import free_vars, symbolic_upper_bound, to_text
@@ -36,7 +37,7 @@ from deploykit.frontends.onnx.registry import Spoiled, operator
 from deploykit.frontends.onnx.subgraph import Finish, Subgraph, as_they_are, build, free_names, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import onnx_ir as ir
 
@@ -159,10 +160,19 @@ def _check_ranks(
         if isinstance(a, Value) and isinstance(b, Value) and a.rank != b.rank:
             importer.undecided.append(node.name)
             (holds,) = condition.known_elements().reshape(-1)
-            dims = " ".join(f"--dim {var.name}=N" for var in free_vars(holds) if var.name in importer.dims)
-            hint = f"; say which, {dims}" if dims else ""
+            hint = _choice(holds, importer.dims)
             reason = f"the branches give {_described(a)} and {_described(b)}, the first where {to_text(holds)}"
             raise Unsupported(f"{reason}, and both fit what follows, or neither{hint}")
+
+
+def _choice(holds: tvm_ir.Expr, dims: Collection[str]) -> str:
+    """How the user chooses the first or the second branch of an If."""
+    match holds:
+        case tirx.EQ(a=tirx.Var(name=name), b=tirx.IntImm(value=size)) if name in dims:
+            first, second = f"--dim {name}={size} for the first", f"--dim {name}={size + 1}.. for the second"
+            return f"; build for one of them, {first}, {second}"
+    named = " ".join(f"--dim {var.name}=N" for var in free_vars(holds) if var.name in dims)
+    return f"; say which, {named}" if named else ""
 
 
 def _differ(a: AnyValue, b: AnyValue) -> bool:

@@ -1,9 +1,10 @@
 """Imports the ONNX operators Loop and Scan.
 
 Bodies become functions that the program runs in place (`deploykit.compiler.operators.building.control_flow`). Inside a
-body the iteration number is an integer variable, and the loop condition is true. State tensors must keep their shape.
-A loop whose condition only counts (`counting`) gets a trip count. A loop that carries strings, sequences or optionals
-is unrolled.
+body the iteration number is an integer variable, and the loop condition is true. A loop whose condition only counts
+(`counting`) gets a trip count. States that change their shape are carried in a form of their own (`carried`), which is
+found by importing the body with the shapes that states have before the loop. A loop that carries strings or optionals
+is unrolled, and so is a short one that carries sequences. Those of Scan keep their shape.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -27,12 +29,14 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import equal, maximum, minimum, select
 from deploykit.compiler.operators.building.sizes import checked_reshape, only_integer
-from deploykit.compiler.operators.building.value import AnyValue, Value, constant
+from deploykit.compiler.operators.building.value import AnyValue, SequenceValue, StackValue, Value, constant
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.text.strings import STRING
 from deploykit.frontends.onnx.attributes import axis_attribute
+from deploykit.frontends.onnx.carried import Carried, Kept, room_for
 from deploykit.frontends.onnx.counting import rounds
+from deploykit.frontends.onnx.names import dim_name
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.subgraph import Subgraph, build, free_names, unpacked
@@ -51,44 +55,129 @@ def loop(
     importer: GraphImporter,
     scope: Scope,
 ) -> tuple[AnyValue | None, ...]:
-    if not all(isinstance(v, Value) and v.dtype != STRING for v in initial):
-        return _unrolled(ctx, node, trip_count, condition, initial, importer, scope)
-    state = [v for v in initial if isinstance(v, Value)]
-    graph = node.graph("body", 2 + len(initial), 1 + len(initial))
     trips = None if trip_count is None else _not_negative(ctx, only_integer(ctx, trip_count, hint="trips"))
+    if not all(map(_is_carriable, initial)) or (_has_sequences(initial) and _is_short(trips)):
+        return _unrolled(ctx, node, trips, condition, initial, importer, scope)
+    graph = node.graph("body", 2 + len(initial), 1 + len(initial))
     if trips is not None and condition is not None and condition.array is None:
         started = only_integer(ctx, ctx.cast(condition, "int64"), 0, 1, hint="started")
         trips = ctx.simplify(trips * started)
-    index = ctx.new_dim("iteration", 0)
+    counted = _counted(ctx, graph, condition, initial, scope)
+    if counted is not None:
+        trips = counted if trips is None else ctx.simplify(minimum(trips, counted))
+    ports = graph.inputs[2:]
+    carried: list[Carried] = [
+        Kept(v, _declared(p, v) if isinstance(v, Value) else None) for p, v in zip(ports, initial, strict=True)
+    ]
+    for _ in range(MOST_FORMS):
+        mark = ctx.shared.mark()
+        index = ctx.new_dim("iteration", 0)
+        body, before, after = _body(ctx, node, graph, carried, index, importer, scope)
+        found = [
+            kind.fitting(ctx, old, new, body.sizes, partial(_room, ctx, importer, port.name or "", trips))
+            for port, kind, old, new in zip(ports, carried, before, after, strict=True)
+        ]
+        if all(a is b for a, b in zip(found, carried, strict=True)):
+            break
+        ctx.shared.forget_since(mark)
+        carried = found
+    else:
+        raise Unsupported("a loop whose states change their shapes in ever new ways")
+    state = [tensor for kind in carried for tensor in kind.tensors(ctx)]
+    going, *results = body.tensors
+    endless = (going.array is not None and bool(going.array.reshape(-1)[0])) or counted is not None
+    if endless and trips is None:
+        raise Unsupported("a loop without trip count whose condition never changes")
+    test = None if endless else ctx.reshape(condition if condition is not None else constant(np.asarray(True)), ())
+    tensors = _loop(ctx, body, trips, test, state, results, index, drop=1 if endless else 0)
+    ends = iter(tensors[: len(state)])
+    rounds_done = trips if test is None else None
+    return (*(kind.after(ctx, ends, rounds_done) for kind in carried), *tensors[len(state) :])
+
+
+MOST_FORMS = 4
+"""How often a body is imported to find out how its states change."""
+
+
+def _is_carriable(value: AnyValue) -> bool:
+    if isinstance(value, SequenceValue):
+        return all(item.dtype != STRING for item in value.items)
+    return isinstance(value, StackValue) or (isinstance(value, Value) and value.dtype != STRING)
+
+
+def _has_sequences(values: Sequence[AnyValue]) -> bool:
+    return any(isinstance(value, SequenceValue) for value in values)
+
+
+def _is_short(trips: IntExpr | None) -> bool:
+    return isinstance(trips, int) and trips <= MOST_UNROLLED
+
+
+def _room(
+    ctx: Context,
+    importer: GraphImporter,
+    name: str,
+    trips: IntExpr | None,
+    axis: int,
+    before: IntExpr,
+    added: IntExpr | None,
+) -> IntExpr:
+    """The room for an axis of a state that grows: by its bound, or by the number of iterations."""
+    dim = dim_name(name, axis)
+    _, most = importer.bound_of(dim)
+    found = room_for(ctx, before, added, trips) if most is None else most
+    if found is None:
+        raise Unsupported(
+            f"a loop whose state '{name}' grows along axis {axis} without a known bound; give one, --dim {dim}=..N"
+        )
+    return found
+
+
+def _body(
+    ctx: Context,
+    node: Node,
+    graph: ir.Graph,
+    carried: Sequence[Carried],
+    index: tirx.Var,
+    importer: GraphImporter,
+    scope: Scope,
+) -> tuple[Subgraph, list[AnyValue], list[AnyValue]]:
+    """The body of a Loop as a function, the states that it sees, and those that it gives."""
+    before: list[AnyValue] = []
+    after: list[AnyValue] = []
 
     def arguments(inner: Context, given: Sequence[Value], local: Scope) -> list[AnyValue]:
         number = Value("int64", (), elements=np.asarray(index, dtype=object))
-        shaped = [inner.reshape(v, _declared(i, v)) for i, v in zip(graph.inputs[2:], given, strict=True)]
-        return [number, constant(np.asarray(True)), *shaped]
+        tensors = iter(given)
+        before.extend(cast("AnyValue", kind.seen(inner, tensors)) for kind in carried)
+        return [number, constant(np.asarray(True)), *before]
 
-    body = build(
-        importer,
-        ctx,
-        *(f"{node.name}_body", graph, scope, sorted(free_names(graph)), state, arguments),
-        lambda inner, results: _as_declared(inner, graph, results, [None, *state]),
-        index,
-    )
-    going, *results = body.tensors
-    endless = going.array is not None and bool(going.array.reshape(-1)[0])
-    counted = _counted(ctx, graph, condition, state, scope)
-    if counted is not None:
-        trips = counted if trips is None else ctx.simplify(minimum(trips, counted))
-        endless = True
-    if endless:
-        if trips is None:
-            raise Unsupported("a loop without trip count whose condition never changes")
-        return _loop(ctx, body, trips, None, state, results, index, drop=1)
-    start = condition if condition is not None else constant(np.asarray(True))
-    return _loop(ctx, body, trips, ctx.reshape(start, ()), state, results, index, drop=0)
+    def finish(inner: Context, results: Sequence[AnyValue]) -> list[AnyValue]:
+        going, *others = results
+        stored: list[AnyValue] = [going]
+        for port, kind, value in zip(graph.outputs[1:], carried, others, strict=False):
+            after.append(_as_kept(inner, port, kind, value))
+            stored += kind.stored(inner, after[-1])
+        rows = zip(graph.outputs[1 + len(carried) :], others[len(carried) :], strict=True)
+        stored += [_of_declared_sizes(inner, port, row) if isinstance(row, Value) else row for port, row in rows]
+        return stored
+
+    parameters = [tensor for kind in carried for tensor in kind.tensors(ctx)]
+    captured = sorted(free_names(graph))
+    body = build(importer, ctx, f"{node.name}_body", graph, scope, captured, parameters, arguments, finish, index)
+    return body, before, after
+
+
+def _as_kept(ctx: Context, port: ir.Value, kind: Carried, value: AnyValue) -> AnyValue:
+    """The result for a state, with the sizes that the body declares as numbers, and in the shape of a state that keeps
+    it."""
+    if not isinstance(kind, Kept) or not isinstance(value, Value) or not isinstance(kind.value, Value):
+        return value
+    return _of_state(ctx, kind.value, _of_declared_sizes(ctx, port, value))
 
 
 def _counted(
-    ctx: Context, graph: ir.Graph, condition: Value | None, state: Sequence[Value], scope: Scope
+    ctx: Context, graph: ir.Graph, condition: Value | None, state: Sequence[AnyValue], scope: Scope
 ) -> IntExpr | None:
     """The number of iterations of a loop that counts, if it is known whether the loop begins; else None."""
     if condition is not None and not condition.is_known:
@@ -103,14 +192,13 @@ def _counted(
 def _unrolled(
     ctx: Context,
     node: Node,
-    trip_count: Value | None,
+    trips: IntExpr | None,
     condition: Value | None,
     initial: Sequence[AnyValue],
     importer: GraphImporter,
     scope: Scope,
 ) -> tuple[AnyValue | None, ...]:
     """Unroll a loop that carries strings, sequences or optionals; the number of its iterations must be known."""
-    trips = None if trip_count is None else only_integer(ctx, trip_count)
     endless = condition is None or (condition.array is not None and bool(condition.array.reshape(-1)[0]))
     if not isinstance(trips, int) or not endless or trips > MOST_UNROLLED:
         raise Unsupported(

@@ -20,6 +20,11 @@ def transpose(ctx: Context, node: Node, x: Value) -> Value:
 
 
 @operator("Reshape")
+def reshape_by_attribute(ctx: Context, node: Node, x: Value) -> Value:
+    return layout.reshape(ctx, x, ctx.constant(node.ints("shape"), "int64"))
+
+
+@operator("Reshape", since=5)
 def reshape(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     return layout.reshape(ctx, x, shape, zero_copies=not node.int("allowzero", 0))
 

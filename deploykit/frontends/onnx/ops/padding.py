@@ -11,7 +11,8 @@ from deploykit.frontends.onnx.registry import operator
 
 @operator("Pad")
 def pad_by_attributes(ctx: Context, node: Node, x: Value) -> Value:
-    amounts, value = ctx.constant(node.ints("pads"), "int64"), ctx.constant(node.float("value", 0.0), x.dtype)
+    pads = node.ints("paddings" if node.opset == 1 else "pads")
+    amounts, value = ctx.constant(pads, "int64"), ctx.constant(node.float("value", 0.0), x.dtype)
     return pad(ctx, x, amounts, mode=node.string("mode", "constant"), value=value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from deploykit.compiler.operators import pooling
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import Windows
 from deploykit.frontends.onnx.attributes import windows
@@ -26,7 +27,7 @@ def average_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("LpPool")
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return pooling.lp_pool(ctx, x, _windows(ctx, node, x), node.int("p", 2))
+    return pooling.lp_pool(ctx, x, _windows(ctx, node, x), _order(node))
 
 
 @operator("GlobalMaxPool")
@@ -41,7 +42,15 @@ def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("GlobalLpPool")
 def global_lp_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return pooling.lp_pool(ctx, x, pooling.one_window(x), node.int("p", 2))
+    return pooling.lp_pool(ctx, x, pooling.one_window(x), _order(node))
+
+
+def _order(node: Node) -> int:
+    """The order of a norm. In opset 1 it is a float."""
+    order = node.float("p", 2.0)
+    if not order.is_integer():
+        raise Unsupported(f"p is {order:g}; it must be an integer")
+    return int(order)
 
 
 def _windows(ctx: Context, node: Node, x: Value) -> Windows:

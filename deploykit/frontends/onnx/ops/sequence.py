@@ -14,7 +14,7 @@ import numpy as np
 from deploykit.compiler.operators import sequence as sequences
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, Value
+from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, StackValue, Value, known
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -33,14 +33,14 @@ def sequence_empty(ctx: Context, node: Node) -> SequenceValue:
 
 
 @operator("SequenceAt")
-def sequence_at(ctx: Context, node: Node, sequence: SequenceValue, position: Value) -> Value:
+def sequence_at(ctx: Context, node: Node, sequence: SequenceValue | StackValue, position: Value) -> Value:
     return sequences.sequence_at(ctx, sequence, position)
 
 
 @operator("SequenceInsert")
 def sequence_insert(
-    ctx: Context, node: Node, sequence: SequenceValue, item: Value, position: Value | None = None
-) -> SequenceValue:
+    ctx: Context, node: Node, sequence: SequenceValue | StackValue, item: Value, position: Value | None = None
+) -> SequenceValue | StackValue:
     return sequences.sequence_insert(ctx, sequence, item, position)
 
 
@@ -50,17 +50,20 @@ def sequence_erase(ctx: Context, node: Node, sequence: SequenceValue, position: 
 
 
 @operator("SequenceLength")
-def sequence_length(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
-    return ctx.constant(np.asarray(len(sequence.items), np.int64))
+def sequence_length(ctx: Context, node: Node, sequence: SequenceValue | StackValue) -> Value:
+    if isinstance(sequence, StackValue) and sequence.joined is not None:
+        raise Unsupported("the length of a sequence whose items differ in size is not known")
+    length = sequence.stack.shape[0] if isinstance(sequence, StackValue) else len(sequence.items)
+    return known(np.asarray(length, object))
 
 
 @operator("ConcatFromSequence")
-def concat_from_sequence(ctx: Context, node: Node, sequence: SequenceValue) -> Value:
+def concat_from_sequence(ctx: Context, node: Node, sequence: SequenceValue | StackValue) -> Value:
     return sequences.concat_from_sequence(ctx, sequence, node.int("axis"), new_axis=bool(node.int("new_axis", 0)))
 
 
 @operator("SplitToSequence")
-def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> SequenceValue:
+def split_to_sequence(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> SequenceValue | StackValue:
     axis, keepdims = node.axis(x.rank, default=0), bool(node.int("keepdims", 1))
     return sequences.split_to_sequence(ctx, x, axis, sizes, keepdims=keepdims)
 
@@ -97,5 +100,5 @@ def optional_has_element(ctx: Context, node: Node, value: AnyValue | None = None
 
 
 @operator("OptionalGetElement")
-def optional_get_element(ctx: Context, node: Node, value: AnyValue) -> Value | SequenceValue:
+def optional_get_element(ctx: Context, node: Node, value: AnyValue) -> Value | SequenceValue | StackValue:
     return sequences.optional_get_element(ctx, value)

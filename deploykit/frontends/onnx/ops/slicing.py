@@ -34,8 +34,10 @@ def slice_operands(
 
 @operator("Split")
 def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
+    """Split. In opset 1, sizes that are an operand have the dtype of the data."""
     axis = node.axis(x.rank, 0)
     if sizes is not None:
+        sizes = ctx.cast(sizes, "int64") if node.opset == 1 else sizes
         return slicing.split(ctx, x, axis, ctx.ints(sizes, minimum=0, maximum=x.shape[axis], hint="part"))
     if node.has("split"):
         return slicing.split(ctx, x, axis, node.ints("split"))

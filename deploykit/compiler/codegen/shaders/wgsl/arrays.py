@@ -32,6 +32,10 @@ from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, element_t
 _BITS_OF_BYTES = "vec4<u32>(0u, 8u, 16u, 24u)"
 
 
+LOCALS = ("i", "value", "parts", "at")
+"""Names in the functions that load and store an element. An array cannot have them."""
+
+
 @dataclass(frozen=True)
 class Array:
     """The array `name` at a binding. `access` is WGSL's access mode; `stored`: whether this shader writes to it;

@@ -29,7 +29,7 @@ from deploykit.compiler.codegen.shaders.errors import NoShader
 from deploykit.compiler.codegen.shaders.language import ShaderLanguage, Sharing
 from deploykit.compiler.codegen.shaders.sections import F16, Section, Shader
 from deploykit.compiler.codegen.shaders.wgsl import dots, support, teams
-from deploykit.compiler.codegen.shaders.wgsl.arrays import Array, joined
+from deploykit.compiler.codegen.shaders.wgsl.arrays import LOCALS, Array, joined
 from deploykit.compiler.codegen.shaders.wgsl.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.shaders.wgsl.types import LANES, WIDE, dtype_of, value_type
 from deploykit.compiler.codegen.shaders.wgsl.words import WORDS
@@ -136,7 +136,8 @@ class _Shader:
             dtypes = {str(p.ty.element_type.dtype) for p in members}
             if len(dtypes) > 1:
                 raise ValueError(f"operands of {' and '.join(sorted(dtypes))} share their memory")
-            dtype, name = dtypes.pop(), self.scopes.fresh(members[0].name)
+            wanted = members[0].name
+            dtype, name = dtypes.pop(), self.scopes.fresh(f"{wanted}_in" if wanted in LOCALS else wanted)
             stored = any(member in self.written for member in members)
             access = "read_write" if stored or self.sharing.written[group] else "read"
             vectors = dtype in self.gpu.vectors and all(self.accesses.in_vectors(member) for member in members)
