@@ -26,6 +26,7 @@ from deploykit.folder_tasks import (
     without_task,
 )
 from deploykit.frontends.huggingface.architectures import BATCH
+from deploykit.frontends.huggingface.entries import SENTENCES as ENTRIES
 from deploykit.frontends.huggingface.importer import SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
@@ -127,7 +128,7 @@ def with_text_task(found: Imported) -> ImportedModel:
         return without_task(model, f"the folder has no {TOKENIZER}")
     tables = tables_of(folder, found.words)
     facts = facts_of(tables)
-    settings = folder.json(SENTENCES) or {}
+    settings = folder.object(SENTENCES, ENTRIES) or {}
     limits = (found.longest, facts.limit, settings.get("max_seq_length"))
     mask = special_token(folder, "mask_token", USUAL_MASKS) if kind == "fill" else ("", -1)
     if mask is None:

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from deploykit.text.bytelevel import alphabet, bytes_of
 from deploykit.text.merging import merges_of, reached
-from deploykit.text.reading import Part, refuse
+from deploykit.text.reading import MOST_TOKENS, Part, is_id, refuse
 from deploykit.text.tries import EMPTY, Trie, Words
 
 WORDPIECE, BPE, UNIGRAM = range(3)
 BYTES, FALLBACK, FUSE, WHOLE = 1, 2, 4, 8
 """Bits of the options of a model, as the runtime numbers them (`runtime/text/tables.h`)."""
 
-MOST_TOKENS = 1 << 24
 _UNKNOWN_PENALTY = 10.0
 """How far the score of an unknown character is below the least score (SentencePiece)."""
 
@@ -89,7 +88,7 @@ def vocabulary_of(part: Part) -> dict[str, int]:
     found: dict[str, int] = part.get("vocab", dict)
     ids = set()
     for token, number in found.items():
-        if not isinstance(number, int) or not 0 <= number < MOST_TOKENS:
+        if not is_id(number):
             refuse(part.where, f"the token {token!r:.40} has the id {number!r:.20}")
         ids.add(number)
     if len(ids) != len(found):
@@ -106,6 +105,8 @@ def _wordpiece(part: Part) -> Model:
         refuse(part.where, f"the unknown token '{unknown}' is not in the vocabulary")
     prefix = part.get("continuing_subword_prefix", str, "##")
     most_chars = part.get("max_input_chars_per_word", int, 100)
+    if not 0 <= most_chars < MOST_TOKENS:
+        refuse(part.where, f"'max_input_chars_per_word' is {most_chars}")
     return Model(WORDPIECE, vocabulary, vocabulary[unknown], prefix, most_chars=most_chars)
 
 

@@ -21,11 +21,11 @@ from deploykit.text.characters import combining_classes, compositions, named
 from deploykit.text.decoders import Decoder, Spelled, decoder_of, spell
 from deploykit.text.growth import growth
 from deploykit.text.merging import pack_merges
-from deploykit.text.models import BPE, MOST_TOKENS, Model, model_of
+from deploykit.text.models import BPE, Model, model_of
 from deploykit.text.normalizers import normalizer_steps
 from deploykit.text.pretokenizers import pretokenizer_steps
 from deploykit.text.program import Program, pack_steps, property_bits
-from deploykit.text.reading import Part, refuse
+from deploykit.text.reading import MOST_TOKENS, Part, is_id, refuse
 from deploykit.text.spelling import spelled
 from deploykit.text.steps import Added, Bytes, Charsmap, Compose, Step, Tokens, joined, runes_of
 from deploykit.text.templates import Template, template_of
@@ -130,7 +130,7 @@ def _added(file: Part) -> Iterable[_Token]:
         part.end()
         if not text:
             refuse(part.where, "the token is empty")
-        if not 0 <= number < MOST_TOKENS:
+        if not is_id(number):
             refuse(part.where, f"the token '{text}' has the id {number}")
         yield token
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from deploykit.errors import UnsupportedModelError
 
@@ -18,6 +18,14 @@ def refuse(where: str, what: str) -> NoReturn:
     raise UnsupportedModelError(
         f"tokenizer.json: {where}: {what}. Tokenize outside of the artifact, or save the tokenizer without it."
     )
+
+
+MOST_TOKENS = 1 << 24
+
+
+def is_id(number: object) -> TypeGuard[int]:
+    """Whether it can be the id of a token."""
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < MOST_TOKENS
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from deploykit.text.reading import Part, refuse
+from deploykit.text.reading import Part, is_id, refuse
 
 FIRST, SECOND, TOKEN = range(3)
 Entry = tuple[int, int, int]
@@ -46,7 +46,7 @@ def _byte_level(part: Part, before: Template) -> Template:
 
 def _special(part: Part, name: str) -> int:
     given: list[object] = part.get(name, list)
-    if len(given) != 2 or not isinstance(given[1], int):
+    if len(given) != 2 or not is_id(given[1]):
         refuse(part.where, f"'{name}' is {given!r:.60}, but must be a token and its id")
     return given[1]
 
@@ -68,10 +68,13 @@ def _roberta(part: Part, before: Template) -> Template:
 
 def _template(part: Part, before: Template) -> Template:
     special: dict[str, list[int]] = {}
-    given: dict[str, dict[str, object]] = part.get("special_tokens", dict, {})
-    for name, fields in given.items():
-        inner = Part(fields, f"{part.where}.special_tokens")
-        special[name] = inner.get("ids", list)
+    given = part.part("special_tokens")
+    for name in given.fields if given is not None else ():
+        inner = given.part(name) if given is not None else None
+        ids: list[object] = [] if inner is None else inner.get("ids", list)
+        if not all(map(is_id, ids)):
+            refuse(part.where, f"'ids' of '{name:.60}' is {ids!r:.60}, which are no ids of tokens")
+        special[name] = [number for number in ids if is_id(number)]
     single, pair = (tuple(_entries(part, name, special)) for name in ("single", "pair"))
     if [entry[0] for entry in single if entry[0] != TOKEN] != [FIRST]:
         refuse(part.where, "'single' must have the text once")
@@ -84,9 +87,9 @@ def _entries(part: Part, name: str, special: Mapping[str, list[int]]) -> Iterato
     entries: list[object] = part.get(name, list)
     for entry in entries:
         match entry:
-            case {"Sequence": {"id": "A" | "B" as which, "type_id": int(segment)}}:
+            case {"Sequence": {"id": "A" | "B" as which, "type_id": int(segment)}} if is_id(segment):
                 yield FIRST if which == "A" else SECOND, segment, 0
-            case {"SpecialToken": {"id": str(token), "type_id": int(segment)}} if token in special:
+            case {"SpecialToken": {"id": str(token), "type_id": int(segment)}} if token in special and is_id(segment):
                 yield from ((TOKEN, segment, number) for number in special[token])
             case other:
                 refuse(part.where, f"{other!r:.80} in '{name}' is not supported")

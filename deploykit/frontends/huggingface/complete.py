@@ -1,7 +1,8 @@
 """Checks that a family has read all of a folder that changes results.
 
 * An entry of the configuration is one that the family reads or has a default for, has the value that the family is
-  made for (`Family.fixed`), or is harmless (`HARMLESS`, `Family.harmless`). Any other is refused by name: it may stand
+  made for (`Family.fixed`), or is harmless (`HARMLESS`, `Family.harmless`, and all names that begin with `_`, which
+  tools write for themselves). Any other is refused by name: it may stand
   for a computation that the family does not know.
 * A weight is read by the family or its head, or is one that no result needs: buffers that are computed here
   (`BUFFERS`), those that the family names (`Family.unread`), and, where a model has no head or another one, heads.
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 
 HARMLESS = frozenset(
     (
-        *("architectures", "model_type", "transformers_version", "_name_or_path", "name_or_path", "dtype"),
+        *("architectures", "model_type", "transformers_version", "name_or_path", "dtype"),
         *("torch_dtype", "auto_map", "id2label", "label2id", "num_labels", "problem_type", "finetuning_task"),
         *("task_specific_params", "language", "languages", "tokenizer_class", "model_max_length", "vocab_size"),
         *("tie_word_embeddings", "tie_encoder_decoder", "use_cache", "return_dict", "output_attentions"),
         *("output_hidden_states", "output_past", "gradient_checkpointing", "attn_implementation"),
-        *("_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled", "cache_implementation"),
-        *("use_flash_attention_2", "reference_compile", "deterministic_flash_attn", "pretraining_tp"),
+        *("cache_implementation", "use_flash_attention_2", "reference_compile", "deterministic_flash_attn"),
+        "pretraining_tp",
         *("chunk_size_feed_forward", "initializer_range", "initializer_factor", "initializer_cutoff_factor"),
         *("init_std", "max_length", "min_length", "do_sample", "num_beams", "temperature", "top_k", "top_p"),
         *("repetition_penalty", "length_penalty", "no_repeat_ngram_size", "early_stopping", "generation"),
         *("unsloth_version", "unsloth_fixed", "is_llama_config", "transformers.js_config", "max_sequence_length"),
-        *("_num_labels", "prefix", "force_bos_token_to_be_generated"),
+        *("prefix", "force_bos_token_to_be_generated"),
     )
 )
 """Entries that say how a model is trained, stored or used to generate, or what its labels are called."""
@@ -61,7 +62,7 @@ def check_read(family: Family, folder: Folder, weights: Weights) -> None:
     config = folder.config
     known = {*config.read, *HARMLESS, *family.defaults, *family.fixed, *family.harmless}
     unknown = config.entries.keys() - known
-    if unread := sorted(name for name in unknown if not HARMLESS_PARTS.search(name)):
+    if unread := sorted(name for name in unknown if not HARMLESS_PARTS.search(name) and not name.startswith("_")):
         raise UnsupportedModelError(
             f"'{unread[0]}' is {config[unread[0]]!r} in {config.path}, and the importer of models of type "
             f"'{family.name}' does not know this entry; delete it if it does not change results"

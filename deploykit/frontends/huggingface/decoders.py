@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from deploykit.errors import UsageError
+from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
 from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, head, text_encoder, untyped
 from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 
-LOCAL = "sliding_attention"
-"""The name of layers whose tokens see only those near them, in `layer_types`."""
+FULL, LOCAL = "full_attention", "sliding_attention"
+"""The names of layers whose tokens see all others, and of those whose tokens see only those near them, in
+`layer_types`."""
 
 LLAMA: Mapping[str, Any] = {
     "hidden_act": "silu",
@@ -157,6 +158,18 @@ def turned(c: Config, text: Text) -> list[Rotary | None]:
 def everywhere(c: Config, window: int | None = None) -> list[int | None]:
     """The same window in all layers."""
     return [window] * c.num_hidden_layers
+
+
+def kinds_of(c: Config, is_local: Callable[[int], bool]) -> list[str]:
+    """The kind of each layer: what `layer_types` says, or `LOCAL` where `is_local`.
+
+    Raises `UnsupportedModelError` for another kind, and `UsageError` for another number of layers."""
+    given: list[str] = c.get("layer_types") or [LOCAL if is_local(n) else FULL for n in range(c.num_hidden_layers)]
+    if other := sorted({*given} - {FULL, LOCAL}):
+        raise UnsupportedModelError(f"'layer_types' in {c.path} has '{other[0]:.40}'; there are {FULL} and {LOCAL}")
+    if len(given) != c.num_hidden_layers:
+        raise UsageError(f"'layer_types' in {c.path} has {len(given)} entries for {c.num_hidden_layers} layers")
+    return given
 
 
 def by_kind(c: Config, kinds: Sequence[str]) -> list[int | None]:

@@ -56,6 +56,7 @@ NAME = Kind(str, "a text")
 NAMES = Kind(list[str], "a list of texts")
 NAME_OR_NAMES = Kind(str | list[str], "a text, or a list of texts")
 OBJECT = Kind(dict[str, Any], "a JSON object")
+OBJECTS = Kind(list[dict[str, Any]], "a list of JSON objects")
 
 LISTS = {SIZE: SIZES, POSITIVE: POSITIVES}
 """What an entry must be whose default is a list."""
@@ -136,11 +137,47 @@ ROTARY: Mapping[str, Kind] = {
 """Entries of the settings of rotary positions."""
 
 
-def check_rotary(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raises `UsageError` for a setting of rotary positions of another type or out of its range, unless it is null."""
+PICTURES: Mapping[str, Kind] = {
+    **dict.fromkeys(("do_resize", "do_rescale", "do_normalize", "do_center_crop", "do_flip_channel_order"), FLAG),
+    **dict.fromkeys(("rescale_factor", "crop_pct"), POSITIVE),
+    **dict.fromkeys(("image_processor_type", "feature_extractor_type"), NAME),
+    "resample": NATURAL,
+    "max_size": SIZE,
+}
+"""Entries of how pictures are prepared. Those of sizes and channels have forms of their own."""
+
+SOUNDS: Mapping[str, Kind] = {
+    "feature_extractor_type": NAME,
+    "do_normalize": FLAG,
+    **dict.fromkeys(("feature_size", "sampling_rate", "hop_length", "chunk_length", "n_fft"), SIZE),
+}
+"""Entries of how sounds are prepared."""
+
+LETTERS: Mapping[str, Kind] = {
+    **dict.fromkeys(("tokenizer_class", "word_delimiter_token", "replace_word_delimiter_char", "target_lang"), NAME),
+    **dict.fromkeys(("do_lower_case", "clean_up_tokenization_spaces"), FLAG),
+    "added_tokens_decoder": Kind(dict[str, dict[str, Any]], "an object of objects"),
+}
+"""Entries of the settings of a tokenizer of letters."""
+
+NUMBERED = Kind(dict[str, int], "an object of tokens with their numbers")
+
+SENTENCES: Mapping[str, Kind] = {
+    "max_seq_length": SIZE,
+    "type": NAME,
+    "path": NAME,
+    "pooling_mode": NAME_OR_NAMES,
+    "activation_function": NAME,
+    "bias": FLAG,
+}
+"""Entries of the files of sentence-transformers."""
+
+
+def check_settings(path: Path, settings: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+    """Raises `UsageError` for a setting of another type or out of its range, unless it is null."""
     for name, value in settings.items():
-        if value is not None and name in ROTARY and not ROTARY[name].holds(value):
-            raise UsageError(f"'{name}' is {value!r} in {path}; it must be {ROTARY[name].text}")
+        if value is not None and name in kinds and not kinds[name].holds(value):
+            raise UsageError(f"'{name}' is {value!r} in {path}; it must be {kinds[name].text}")
 
 
 def check_entries(

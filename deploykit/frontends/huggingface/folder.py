@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.frontends.huggingface.entries import NAME, NAMES, check_entries, null_is_wrong
+from deploykit.frontends.huggingface.entries import NAME, NAMES, Kind, check_entries, check_settings, null_is_wrong
 from deploykit.frontends.huggingface.safetensors import read_safetensors
 from deploykit.mapped import MappedFile
 
@@ -36,6 +36,7 @@ def is_folder(source: object) -> bool:
 
 
 NO_ALIASES: Mapping[str, str] = {}
+NO_KINDS: Mapping[str, Kind] = {}
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,31 @@ class Folder:
 
     def json(self, name: str) -> Any:
         """The JSON of a file of the folder; None if there is no such file. Raises `UsageError` if it is damaged."""
-        return read_json(inside(self.path, name)) if (self.path / name).exists() else None
+        path = inside(self.path, name)
+        return read_json(path) if path.exists() else None
+
+    def object(self, name: str, kinds: Mapping[str, Kind] = NO_KINDS) -> dict[str, Any] | None:
+        """The JSON object of a file; None if there is no such file. Raises `UsageError` for other JSON, and for an
+        entry that is not of its kind."""
+        found = self.json(name)
+        if not isinstance(found, dict | None):
+            raise UsageError(f"{self.path / name} is no JSON object")
+        check_settings(self.path / name, found or {}, kinds)
+        return found
+
+    def objects(self, name: str, kinds: Mapping[str, Kind] = NO_KINDS) -> list[dict[str, Any]]:
+        """The JSON objects that a file lists. Raises `UsageError` for other JSON, and for an entry that is not of its
+        kind."""
+        found = self.json(name)
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise UsageError(f"{self.path / name} is no list of JSON objects")
+        for each in found:
+            check_settings(self.path / name, each, kinds)
+        return found
+
+    def part(self, name: str, part: str) -> Any:
+        """An entry of the JSON object of a file; None if there is no such file or entry."""
+        return (self.object(name) or {}).get(part)
 
 
 def read_folder(path: Path) -> Folder:
@@ -122,11 +147,15 @@ def read_json(path: Path) -> Any:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of a file of the folder. Raises `UsageError` for one outside, by its name or by a link."""
+    """The path of a file of the folder. Raises `UsageError` for one outside, by its name or by a link, and for a name
+    that no file can have."""
     path = folder / name
-    if path.is_symlink() and not path.exists():
+    try:
+        is_broken, target, home = path.is_symlink() and not path.exists(), path.resolve(), folder.resolve()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder} names a file {name!r:.60}, which cannot be: {error!s:.60}") from error
+    if is_broken:
         raise UsageError(f"{path} is a link to {path.readlink()}, which is not there: download the folder again")
-    target, home = path.resolve(), folder.resolve()
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
     if not target.is_relative_to(home) and not target.is_relative_to(blobs):
         raise UsageError(f"{path} leads out of the folder, to {target}: copy the file into the folder")

@@ -80,9 +80,11 @@ def import_folder(path: str | Path, dims: DimBounds | None = None, route: Route 
             ) from error
         reason = str(error)
     try:
-        return _by_torch(folder, bounds, reason)
+        found = _by_torch(folder, bounds, reason)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{reason}. By PyTorch: {error}", error.problems) from error
+    note = f"exported by PyTorch, which takes longer, because {reason}; --route own refuses it instead"
+    return replace(found, model=replace(found.model, notes=(*found.model.notes, note)))
 
 
 def _by_family(folder: Folder, bounds: DimBounds) -> Imported:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.entries import LETTERS, NUMBERED, SOUNDS, check_settings
 from deploykit.frontends.huggingface.folder import Folder
 
 PREPROCESSOR, PROCESSOR, PART = "preprocessor_config.json", "processor_config.json", "feature_extractor"
@@ -48,12 +49,13 @@ def read_samples(folder: Folder) -> Samples | None:
     and `UsageError` for a rate that makes no sense."""
     found, name = folder.json(PREPROCESSOR), PREPROCESSOR
     if found is None and (folder.path / PROCESSOR).exists():
-        found, name = (folder.json(PROCESSOR) or {}).get(PART), PROCESSOR
+        found, name = folder.part(PROCESSOR, PART), PROCESSOR
     if found is None:
         return None
     where = folder.path / name
     if not isinstance(found, dict):
         raise UsageError(f"{where} is no JSON object")
+    check_settings(where, found, SOUNDS)
     kind, channels = found.get("feature_extractor_type"), found.get("feature_size", 1)
     if kind not in EXTRACTORS or channels != 1:
         raise UnsupportedModelError(
@@ -71,7 +73,7 @@ def read_letters(folder: Folder, count: int) -> Letters | None:
     vocabulary = folder.json(VOCABULARY)
     if vocabulary is None:
         return None
-    settings = {**(folder.json(SPECIAL) or {}), **(folder.json(TOKENIZER) or {})}
+    settings = {**(folder.object(SPECIAL) or {}), **(folder.object(TOKENIZER, LETTERS) or {})}
     kind, language = settings.get("tokenizer_class"), settings.get("target_lang")
     if kind not in TOKENIZERS or settings.get("clean_up_tokenization_spaces"):
         raise UnsupportedModelError(
@@ -81,7 +83,7 @@ def read_letters(folder: Folder, count: int) -> Letters | None:
         )
     if language is not None:
         vocabulary = vocabulary.get(language) if isinstance(vocabulary, dict) else None
-    if not isinstance(vocabulary, dict) or not all(isinstance(number, int) for number in vocabulary.values()):
+    if not NUMBERED.holds(vocabulary):
         raise UsageError(f"{folder.path / VOCABULARY} has no numbers of letters, target_lang={language!r}")
     names = {**_added(folder, settings), **{number: text for text, number in vocabulary.items()}}
     if min(names) < 0 or max(vocabulary.values()) >= count:
@@ -104,6 +106,11 @@ def _special(settings: Mapping[str, Any], name: str, usual: str) -> str:
 
 def _added(folder: Folder, settings: Mapping[str, Any]) -> dict[int, str]:
     """Tokens that were added to the vocabulary."""
-    older = {int(number): str(text) for text, number in (folder.json(ADDED) or {}).items()}
+    given = folder.object(ADDED) or {}
+    if not NUMBERED.holds(given):
+        raise UsageError(f"{folder.path / ADDED} is no object of tokens with their numbers")
     newer = settings.get("added_tokens_decoder") or {}
-    return older | {int(number): str(entry["content"]) for number, entry in newer.items()}
+    if not all(number.isdecimal() and isinstance(entry.get("content"), str) for number, entry in newer.items()):
+        raise UsageError(f"'added_tokens_decoder' in {folder.path / TOKENIZER} has an entry without a number or a text")
+    older = {number: text for text, number in given.items()}
+    return older | {int(number): entry["content"] for number, entry in newer.items()}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.entries import PICTURES, check_settings
 from deploykit.frontends.huggingface.folder import Folder
 from deploykit.pictures import Edges, Filter, Picture
 
@@ -145,9 +146,10 @@ def _entries(folder: Folder) -> tuple[Mapping[str, Any] | None, str]:
     """What the folder says about pictures, if it says anything, and the path of the file."""
     entries, name = folder.json(PREPROCESSOR), PREPROCESSOR
     if entries is None and (folder.path / PROCESSOR).exists():
-        entries, name = (folder.json(PROCESSOR) or {}).get(PART), PROCESSOR
+        entries, name = folder.part(PROCESSOR, PART), PROCESSOR
     if not isinstance(entries, dict | None):
         raise UsageError(f"{folder.path / name} is no JSON object")
+    check_settings(folder.path / name, entries or {}, PICTURES)
     return entries, str(folder.path / name)
 
 

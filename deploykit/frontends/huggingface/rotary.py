@@ -24,12 +24,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.entries import ROTARY, check_rotary
+from deploykit.frontends.huggingface.entries import OBJECT, ROTARY, check_settings
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Tensor
 
 Settings: TypeAlias = Mapping[str, Any]
+
+MOST_POSITIONS = 1 << 22
+"""The longest texts that have tables of positions."""
 
 TRAINED = "original_max_position_embeddings"
 """The length of the texts that a model was first trained for."""
@@ -49,7 +52,7 @@ class Rotary:
 
 def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
     """The tables for heads of `size` channels."""
-    if text.longest is None:
+    if text.longest is None or text.longest > MOST_POSITIONS:
         raise UsageError("positions are tables here: say how long texts are, as in --dim seq=1..512")
     turns, scale = frequencies(c, size, text.longest, settings)
     angles = np.arange(text.longest, dtype=np.float32)[:, None] * turns[None, :]
@@ -68,6 +71,9 @@ def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta", *
     found, scaling = c.get("rope_parameters"), c.get("rope_scaling")
     if isinstance(found, dict) and kind is not None:
         found = found.get(kind) or {}
+    for given in (found, scaling):
+        if not OBJECT.holds(given or {}):
+            raise UsageError(f"the settings of rotary positions in {c.path} are {given!r:.60}; they must be an object")
     settings = {**(found or {}), **((scaling or {}) if scaled else {})}
     if c.get("partial_rotary_factor") is not None:
         settings = {"partial_rotary_factor": c.partial_rotary_factor, **settings}
@@ -78,7 +84,7 @@ def settings_of(c: Config, kind: str | None = None, theta: str = "rope_theta", *
 
 def frequencies(c: Config, size: int, longest: int, settings: Settings) -> tuple[np.ndarray, float]:
     """The frequency of each pair of channels, and what the tables are scaled by."""
-    check_rotary(c.path, settings)
+    check_settings(c.path, settings, ROTARY)
     kind = settings.get("rope_type", settings.get("type", "default"))
     channels = int(size * float(settings.get("partial_rotary_factor") or 1.0))
     powers = np.float32(_needed(c, settings, "rope_theta")) ** (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.entries import SENTENCES as ENTRIES
 from deploykit.frontends.huggingface.folder import WEIGHTS, Folder, inside
 from deploykit.frontends.huggingface.safetensors import read_safetensors
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights, concatenated
@@ -33,15 +34,17 @@ def pooled_by(folder: Folder, x: Tensor, mask: Tensor) -> Tensor:
     """The vector of each text (batch, width) from the states of its tokens. Raises `UnsupportedModelError` for a module
     that is unknown."""
     for name, entry in UNCHANGED_TEXTS.items():
-        if found := (folder.json(name) or {}).get(entry):
+        if found := folder.part(name, entry):
             raise UnsupportedModelError(
                 f"{folder.path / name} says {entry}={found!r}, which changes texts before they are tokenized: do that "
                 "in the app, and delete the entry"
             )
     vector: Tensor | None = None
-    for entry in folder.json(MODULES):
-        kind, path = str(entry["type"]).rpartition(".")[2], str(entry.get("path", ""))
-        settings = folder.json(f"{path}/config.json") if path else None
+    for module in folder.objects(MODULES, ENTRIES):
+        if module.get("type") is None:
+            raise UsageError(f"{folder.path / MODULES} has a module without a type")
+        kind, path = module["type"].rpartition(".")[2], module.get("path") or ""
+        settings = folder.object(f"{path}/config.json", ENTRIES) if path else None
         if kind == "Transformer":
             continue
         if kind == "Pooling":
@@ -53,7 +56,7 @@ def pooled_by(folder: Folder, x: Tensor, mask: Tensor) -> Tensor:
         elif kind == "Dense":
             vector = _dense(folder, path, settings or {}, vector)
         elif kind != "Dropout":
-            raise UnsupportedModelError(f"{folder.path / MODULES} has a module that is unknown: {entry['type']}")
+            raise UnsupportedModelError(f"{folder.path / MODULES} has a module that is unknown: {module['type']}")
     if vector is None:
         raise UsageError(f"{folder.path / MODULES} has no Pooling")
     return vector

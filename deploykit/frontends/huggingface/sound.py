@@ -17,7 +17,8 @@ from tvm import tirx
 
 from deploykit.compiler.operators.padding import pad
 from deploykit.compiler.operators.signal.fourier import stft
-from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.errors import UnsupportedModelError
+from deploykit.frontends.huggingface.entries import SOUNDS, check_settings
 from deploykit.frontends.huggingface.folder import inside, read_json
 from deploykit.frontends.huggingface.tensors import Tensor
 
@@ -65,11 +66,9 @@ def read_spectrum(folder: Path) -> Spectrum | None:
     for name, value in {"dither": 0.0, "do_normalize": False, "padding_side": "right", "padding_value": 0.0}.items():
         if found.get(name, value) != value:
             raise UnsupportedModelError(f"{path} says {name}={found[name]!r}, but only {value!r} is known")
+    check_settings(path, found, SOUNDS)
     defaults = {"feature_size": 80, "sampling_rate": 16000, "hop_length": 160, "chunk_length": 30, "n_fft": 400}
-    numbers = {name: found.get(name, value) for name, value in defaults.items()}
-    for name, value in numbers.items():
-        if not isinstance(value, int) or value < 1:
-            raise UsageError(f"{path} says {name}={value!r}, which is no positive integer")
+    numbers = {name: value if found.get(name) is None else found[name] for name, value in defaults.items()}
     rate = numbers["sampling_rate"]
     samples = numbers["chunk_length"] * rate
     return Spectrum(samples, rate, numbers["n_fft"], numbers["hop_length"], numbers["feature_size"])

@@ -92,6 +92,12 @@ def test_entries_of_training_are_harmless(tmp_path: Path) -> None:
     load_folder(folder(tmp_path, "bert", hidden_dropout_prob=0.7, initializer_range=1.0, sep_token_id=3))
 
 
+def test_entries_that_tools_write_for_themselves_are_harmless(tmp_path: Path) -> None:
+    load_folder(
+        folder(tmp_path, "bert", _model_name_or_path="there", _from_model_config=True, _attn_implementation="x")
+    )
+
+
 def test_entries_have_the_defaults_of_their_family(tmp_path: Path) -> None:
     assert "layer_norm_eps" in golden("bert").config
     load_folder(folder(tmp_path, "bert", layer_norm_eps=None, hidden_act=None))

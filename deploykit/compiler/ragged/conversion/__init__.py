@@ -1,6 +1,6 @@
 """From a model that takes padded batches to one that takes ragged ones.
 
-    products   products with vectors and convolutions of width 1 are products of matrices
+    products   products with vectors and convolutions that keep the length are products of matrices
     canonical  the batch is an axis of its own everywhere
     unsorted   where the batch is sorted and put back into its order, it keeps its order
     proof      no valid position of any tensor depends on the padding, or the model is refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -32,6 +32,11 @@ from deploykit.compiler.schedules.kernel.stages import Axis, Stage, analyzer
 from deploykit.compiler.tir.extrema import operation_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect, is_zero, substitute
 from deploykit.compiler.tir.values import dtype_of
+
+
+def is_moved(index: Expr) -> bool:
+    """Whether an index is a position, and a number that is added to it or subtracted."""
+    return isinstance(index, tirx.Add | tirx.Sub) and isinstance(index.a, ir.Var) and isinstance(index.b, tirx.IntImm)
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,7 @@ class StageEvaluation:
                 state = self.value(expr.a, padded)
                 return constant(not state.value) if state.kind == "constant" else state
             case tirx.Select():
-                parts = (self.value(part, padded) for part in (expr.condition, expr.true_value, expr.false_value))
-                return select(*parts)
+                return select(*(self.value(e, padded) for e in (expr.condition, expr.true_value, expr.false_value)))
             case ir.TensorLoad():
                 return self.load(expr, padded)
             case prim.CmpExpr() if (truth := self.ordered(expr, padded)) is not None:
@@ -117,6 +121,8 @@ class StageEvaluation:
             case prim.BinaryOpExpr() | prim.CmpExpr() | tirx.And() | tirx.Or():
                 return binary(type(expr), self.value(expr.a, padded), self.value(expr.b, padded))
             case ir.Call():
+                if self.is_limit(expr):
+                    return join(self.value(part, padded) for part in expr.args[1:])
                 return call(call_name(expr), [self.value(argument, padded) for argument in expr.args])
         return join([VALID, *(self.value(part, padded) for part in collect(expr, ir.TensorLoad))])
 
@@ -151,6 +157,18 @@ class StageEvaluation:
             return None
         return truth != (ragged[0] in padded)
 
+    def is_limit(self, choice: ir.Call) -> bool:
+        """Whether a choice gives an element of another position, or zero where the tensor ends."""
+        if call_name(choice) != "if_then_else" or not isinstance(choice.args[1], ir.TensorLoad):
+            return False
+        condition, load, other = choice.args
+        moved = [index for index in load.indices if is_moved(index)]
+        if len(moved) != 1 or not (isinstance(other, tirx.FloatImm | tirx.IntImm) and float(other.value) == 0):
+            return False
+        simplest = self.known.simplify
+        limits = (moved[0] < self.dim.extent, moved[0] >= 0)
+        return any(tvm_ffi.structural_equal(simplest(condition), simplest(limit)) for limit in limits)
+
     def load(self, load: ir.TensorLoad, padded: frozenset[ir.Var]) -> State:
         """The state of an element that is read."""
         content = self.contents.get(load.source)
@@ -176,10 +194,19 @@ class StageEvaluation:
         for chosen in product(*places):
             inside: PaddedAxes = frozenset(axis for axis, out in zip(content.ragged, chosen, strict=True) if out)
             found.append(content.states[inside])
+        if any(is_moved(load.indices[axis]) for axis in content.ragged) and not padded:
+            return self.beyond(found)
         outside = not padded and len(found) > 1 and found[0].kind != "constant"
         if outside or any(state != found[0] for state in found[1:]):
             return garbage(f"it moves elements along '{self.dim.extent.name}', and a packed tensor holds no padding")
         return found[0]
+
+    def beyond(self, found: Sequence[State]) -> State:
+        """The state of an element that lies at a valid position, or behind the last one, where packed tensors have
+        zeros. `found` are the states of such elements."""
+        if not all(state.is_constant(0) for state in found[1:]):
+            return garbage(f"it moves elements along '{self.dim.extent.name}', and the padding is not masked")
+        return join((found[0], constant(0)))
 
     def is_sized(self, index: Expr) -> bool:
         """Whether an index depends on the size of the ragged dim by more than a limit that the size sets, and by more

@@ -27,7 +27,7 @@ from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.ragged.conversion.blocks import block, reshaped, root
 from deploykit.compiler.ragged.conversion.contents import RaggedDim, axes_of
-from deploykit.compiler.ragged.conversion.evaluation import stage_axes
+from deploykit.compiler.ragged.conversion.evaluation import is_moved, stage_axes
 from deploykit.compiler.ragged.conversion.kernel_call import KernelCall
 from deploykit.compiler.ragged.conversion.places import product
 from deploykit.compiler.ragged.conversion.prelude import RaggedBatch
@@ -62,8 +62,9 @@ def is_flat(call: KernelCall, dim: RaggedDim) -> bool:
 
 
 def is_chosen(index: Expr) -> bool:
-    """Whether an index along a ragged axis is a number, or comes from a tensor, so that the place may not exist."""
-    return isinstance(index, tirx.IntImm) or bool(collect(index, ir.TensorLoad))
+    """Whether an index along a ragged axis is a number, comes from a tensor, or is a position and a number, so that the
+    place may not exist."""
+    return isinstance(index, tirx.IntImm) or is_moved(index) or bool(collect(index, ir.TensorLoad))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ limits scores; Gemma 3 normalises queries and keys and turns those of layers wit
 from __future__ import annotations
 
 from deploykit.frontends.huggingface.decoders import (
+    FULL,
     LLAMA,
     LOCAL,
     Attention,
@@ -16,6 +17,7 @@ from deploykit.frontends.huggingface.decoders import (
     by_kind,
     everywhere,
     gated,
+    kinds_of,
     text_decoder,
     turned,
 )
@@ -34,7 +36,6 @@ LATER = {
     "layer_types": None,
     "final_logit_softcapping": None,
 }
-FULL = "full_attention"
 ONE_SIDED = {"use_bidirectional_attention": False}
 
 
@@ -56,8 +57,7 @@ def gemma(m: Module, c: Config, text: Text) -> Tensor:
     harmless=("sliding_window_size",),
 )
 def gemma2(m: Module, c: Config, text: Text) -> Tensor:
-    numbers = range(c.num_hidden_layers)
-    kinds = c.layer_types or [FULL if number % 2 else LOCAL for number in numbers]
+    kinds = kinds_of(c, lambda number: number % 2 == 0)
     attend = Attention(
         c,
         text,
@@ -78,8 +78,7 @@ def gemma2(m: Module, c: Config, text: Text) -> Tensor:
     fixed={**ONE_SIDED, "attn_logit_softcapping": None},
 )
 def gemma3(m: Module, c: Config, text: Text) -> Tensor:
-    numbers = range(c.num_hidden_layers)
-    kinds = c.layer_types or [LOCAL if (number + 1) % c.sliding_window_pattern else FULL for number in numbers]
+    kinds = kinds_of(c, lambda number: (number + 1) % c.sliding_window_pattern != 0)
     size = Heads.of(c).size
     turns = {
         FULL: rotary(c, text, size, settings_of(c, FULL)),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from deploykit.frontends.huggingface.decoders import (
     LLAMA,
-    LOCAL,
     Attention,
     by_kind,
     everywhere,
     gated,
+    kinds_of,
     stack,
     text_decoder,
     turned,
@@ -53,7 +53,7 @@ def smollm3(m: Module, c: Config, text: Text) -> Tensor:
     numbers = range(c.num_hidden_layers)
     turns = c.no_rope_layers or [(number + 1) % c.no_rope_layer_interval != 0 for number in numbers]
     local = c.use_sliding_window and c.sliding_window is not None
-    kinds = c.layer_types or [LOCAL if local and not turns[number] else "" for number in numbers]
+    kinds = kinds_of(c, lambda number: local and not turns[number])
     attend = Attention(
         c,
         text,

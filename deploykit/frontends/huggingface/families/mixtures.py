@@ -9,12 +9,12 @@ from __future__ import annotations
 from deploykit.compiler.operators.elementwise import sigmoid
 from deploykit.frontends.huggingface.decoders import (
     LLAMA,
-    LOCAL,
     Attention,
     by_head,
     by_kind,
     everywhere,
     gated,
+    kinds_of,
     stack,
     text_decoder,
     turned,
@@ -61,8 +61,7 @@ def qwen2_moe(m: Module, c: Config, text: Text) -> Tensor:
         gate = part.linear("shared_expert_gate", x, 1, bias=False).elementwise("sigmoid", sigmoid)
         return y + gated(part["shared_expert"], c, x, c.shared_expert_intermediate_size) * gate
 
-    numbers = range(c.num_hidden_layers)
-    kinds = c.layer_types or [LOCAL if number % 2 == 0 and number < c.max_window_layers else "" for number in numbers]
+    kinds = kinds_of(c, lambda number: number % 2 == 0 and number < c.max_window_layers)
     windows = by_kind(c, kinds) if c.use_sliding_window else everywhere(c)
     return stack(m, c, text, Attention(c, text, turned(c, text), windows, (c.qkv_bias, False)), mix)
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from deploykit.frontends.huggingface.decoders import FULL, LOCAL, kinds_of
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
 from deploykit.frontends.huggingface.registry import Outputs, Text, head, text_encoder
@@ -14,7 +15,6 @@ from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
 from deploykit.frontends.huggingface.sentences import mean
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 
-FULL, LOCAL = "full_attention", "sliding_attention"
 THETAS = {FULL: "global_rope_theta", LOCAL: "local_rope_theta"}
 
 
@@ -46,9 +46,7 @@ THETAS = {FULL: "global_rope_theta", LOCAL: "local_rope_theta"}
 def modernbert(m: Module, c: Config, text: Text) -> Tensor:
     mask, size = as_mask(text.mask), c.hidden_size // c.num_attention_heads
     turns = {kind: rotary(c, text, size, settings_of(c, kind, theta)) for kind, theta in THETAS.items()}
-    kinds = c.get("layer_types") or [
-        LOCAL if number % c.global_attn_every_n_layers else FULL for number in range(c.num_hidden_layers)
-    ]
+    kinds = kinds_of(c, lambda number: number % c.global_attn_every_n_layers != 0)
     x = norm(m, "embeddings.norm", c, m.embedding("embeddings.tok_embeddings", text.ids, c.vocab_size))
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):
         near = c.local_attention // 2 if kinds[number] == LOCAL else -1

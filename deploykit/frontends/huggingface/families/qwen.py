@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from deploykit.frontends.huggingface.decoders import (
     LLAMA,
-    LOCAL,
     Attention,
     by_head,
     by_kind,
     everywhere,
+    kinds_of,
     stack,
     text_decoder,
     turned,
@@ -38,5 +38,4 @@ def windows(c: Config) -> list[int | None]:
     """Layers from `max_window_layers` on have a window, unless `layer_types` says which have."""
     if not c.use_sliding_window:
         return everywhere(c)
-    numbers = range(c.num_hidden_layers)
-    return by_kind(c, c.layer_types or [LOCAL if number >= c.max_window_layers else "" for number in numbers])
+    return by_kind(c, kinds_of(c, lambda number: number >= c.max_window_layers))
