@@ -7,8 +7,8 @@ Nodes that cannot be imported are collected, and the model is refused with the w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -40,6 +40,7 @@ from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
 from deploykit.frontends.onnx.blocked import mark_blocks
+from deploykit.frontends.onnx.caches import dims_that_may_be_empty
 from deploykit.frontends.onnx.misfit import reason_for
 from deploykit.frontends.onnx.names import dim_name
 from deploykit.frontends.onnx.node import Node, dtype_name
@@ -50,6 +51,7 @@ from deploykit.frontends.onnx.reader import FILES, read
 from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
 from deploykit.frontends.onnx.schemas import require_dtypes
 from deploykit.frontends.onnx.tensors import elements
+from deploykit.frontends.onnx.views import View, place_of, resolved
 from deploykit.structure import Structure
 
 ops.load()
@@ -132,6 +134,7 @@ class GraphImporter:
         self.cause: Exception | None = None
         self.dims: dict[str, Dim | int] = {}
         self.states: set[str] = set()
+        self.emptiable = dims_that_may_be_empty(model.graph)
         self.opsets = {normalise_domain(d): v for d, v in model.opset_imports.items()}
         self.functions = {(normalise_domain(f.domain), f.name): f for f in model.functions.values()}
 
@@ -275,7 +278,7 @@ class GraphImporter:
         return count
 
     def _dim(
-        self, port: str, axis: int, size: int | ir.SymbolicDim, item: str = "", minimum: int = 0
+        self, port: str, axis: int, size: int | ir.SymbolicDim, item: str = "", minimum: int = 1
     ) -> int | tirx.Var:
         if isinstance(size, int):
             return size
@@ -285,8 +288,8 @@ class GraphImporter:
         dim = self.dims[name]
         return dim.var if isinstance(dim, Dim) else dim
 
-    def _new_dim(self, name: str, minimum: int = 0) -> Dim | int:
-        bound = self.bounds.get(name, (minimum, None))
+    def _new_dim(self, name: str, minimum: int = 1) -> Dim | int:
+        bound = self.bounds.get(name, (0 if name in self.emptiable else minimum, None))
         if isinstance(bound, int):
             return bound
         minimum, maximum = bound
@@ -320,7 +323,7 @@ class GraphImporter:
         for node in graph:
             self.node(context, node, scope, self.opsets)
 
-    def node(self, context: Context, source: ir.Node | _View, scope: Scope, opsets: Mapping[str, int]) -> None:
+    def node(self, context: Context, source: ir.Node | View, scope: Scope, opsets: Mapping[str, int]) -> None:
         inputs = [scope[v.name] if v is not None and v.name else None for v in source.inputs]
         if any(v is not None and v.name and scope[v.name] is POISON for v in source.inputs):
             scope.update({v.name: POISON for v in source.outputs if v.name})
@@ -336,7 +339,7 @@ class GraphImporter:
         except Unsupported as error:
             results = self._problem(node, str(error), error)
         except Exception as error:  # noqa: BLE001  raised again unless the model is at fault
-            results = self._problem(node, reason_for(error, node, inputs, _place(source)), error)
+            results = self._problem(node, reason_for(error, node, inputs, place_of(source)), error)
         if len(results) < len(node.outputs) and any(v.name for v in node.outputs[len(results) :]):
             results = self._problem(node, f"it has {len(node.outputs)} outputs, and the operator gives {len(results)}")
         for value, result in zip(source.outputs, results, strict=False):
@@ -349,7 +352,7 @@ class GraphImporter:
         self.problems.append(Problem(node.op_type, node.name, node.opset, reason.strip().splitlines()[-1]))
         return tuple(POISON for _ in node.outputs)
 
-    def _describe(self, source: ir.Node | _View, opsets: Mapping[str, int]) -> Node:
+    def _describe(self, source: ir.Node | View, opsets: Mapping[str, int]) -> Node:
         domain = normalise_domain(source.domain)
         first_output = next((v.name for v in source.outputs if v.name), "")
         return Node(
@@ -400,7 +403,7 @@ class GraphImporter:
         }
         opsets = {normalise_domain(d): v for d, v in function.opset_imports.items()}
         for inner in function:
-            self.node(context, _resolve(inner, function, node), scope, {**self.opsets, **opsets})
+            self.node(context, resolved(inner, function, node), scope, {**self.opsets, **opsets})
         results = tuple(scope.get(v.name or "") for v in function.outputs)
         if any(r is POISON for r in results):
             raise Spoiled
@@ -427,14 +430,6 @@ class GraphImporter:
         problems = tuple(dict.fromkeys(self.problems))
         nodes = "1 node" if len(problems) == 1 else f"{len(problems)} nodes"
         raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems) from self.cause
-
-
-def _place(source: ir.Node | _View) -> str:
-    """The position of a node in its graph, as a text."""
-    if isinstance(source, _View) or source.graph is None:
-        return "in the body of a function"
-    nodes = list(source.graph)
-    return f"node {nodes.index(source) + 1} of {len(nodes)} of graph '{source.graph.name or ''}'"
 
 
 def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) -> None:
@@ -470,36 +465,3 @@ def _unknown(node: Node) -> str:
     if node.domain and node.domain not in ("ai.onnx.ml", "ai.onnx.preview.training"):
         return f"domain '{node.domain}' is not known"
     return "no lowering for this operator"
-
-
-def _resolve(inner: ir.Node, function: ir.Function, node: Node) -> _View:
-    """A copy of a function's node whose attribute references are replaced by the caller's attributes."""
-    attributes = []
-    for attribute in inner.attributes.values():
-        if not attribute.is_ref():
-            attributes.append(attribute)
-            continue
-        name = attribute.ref_attr_name or ""
-        given = node.attributes.get(name) or function.attributes.get(name)
-        if given is not None and given.value is not None:
-            attributes.append(ir.Attr(attribute.name, given.type, given.value))
-    return _View(
-        inner.op_type,
-        inner.domain,
-        f"{node.name}/{inner.name or inner.op_type}",
-        {a.name: a for a in attributes},
-        inner.inputs,
-        inner.outputs,
-    )
-
-
-@dataclass(frozen=True)
-class _View:
-    """A node of a function body for one call: with resolved attributes, and the body's own names of values."""
-
-    op_type: str
-    domain: str
-    name: str
-    attributes: Mapping[str, ir.Attr]
-    inputs: Sequence[ir.Value | None]
-    outputs: Sequence[ir.Value]

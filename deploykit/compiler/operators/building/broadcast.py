@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
+from deploykit.compiler.dims import free_vars
 from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
 from deploykit.compiler.operators.building.channels import all_last, first_of
 from deploykit.compiler.operators.building.conversion import convert
@@ -77,11 +78,18 @@ def _join(ctx: Context, a: IntExpr, b: IntExpr, message: str) -> IntExpr:
         ctx.require(agree, message, a, b)
         return a if is_plain(a) else b
     for size, other in ((a, b), (b, a)):
-        if ctx.proves(less(1, size)) or ctx.proves(both(less_equal(1, other), less_equal(other, size))):
+        by_chance = isinstance(other, tirx.Var) and _is_sum(size) and ctx.proves(less_equal(1, size))
+        if by_chance or ctx.proves(less(1, size)) or ctx.proves(both(less_equal(1, other), less_equal(other, size))):
             ctx.require(either(equal(other, size), equal(other, 1)), message, a, b)
             return size
     ctx.require(agree, message, a, b)
     return ctx.simplify(select(equal(a, 1), b, a))
+
+
+def _is_sum(size: IntExpr) -> bool:
+    """Whether a size is a sum of dims. If it is 1, which is by chance, the other size must be, too: exporters give the
+    mask over past and present positions a dim of its own."""
+    return isinstance(size, tirx.Add) and len(free_vars(size)) > 1
 
 
 def _is_one(size: IntExpr) -> bool:

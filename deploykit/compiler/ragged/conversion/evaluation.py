@@ -114,9 +114,7 @@ class StageEvaluation:
                 return select(*(self.value(e, padded) for e in (expr.condition, expr.true_value, expr.false_value)))
             case ir.TensorLoad():
                 return self.load(expr, padded)
-            case prim.CmpExpr() if (truth := self.ordered(expr, padded)) is not None:
-                return constant(truth)
-            case prim.CmpExpr() if (truth := self.bounded(expr, padded)) is not None:
+            case prim.CmpExpr() if (truth := self.decided(expr, padded)) is not None:
                 return constant(truth)
             case prim.BinaryOpExpr() | prim.CmpExpr() | tirx.And() | tirx.Or():
                 return binary(type(expr), self.value(expr.a, padded), self.value(expr.b, padded))
@@ -125,6 +123,11 @@ class StageEvaluation:
                     return join(self.value(part, padded) for part in expr.args[1:])
                 return call(call_name(expr), [self.value(argument, padded) for argument in expr.args])
         return join([VALID, *(self.value(part, padded) for part in collect(expr, ir.TensorLoad))])
+
+    def decided(self, condition: Expr, padded: frozenset[ir.Var]) -> bool | None:
+        """Whether a comparison holds; None if that is not known."""
+        truth = self.ordered(condition, padded)
+        return self.bounded(condition, padded) if truth is None else truth
 
     def ordered(self, condition: Expr, padded: frozenset[ir.Var]) -> bool | None:
         """Whether a comparison of positions holds because positions in the padding come after all valid ones; None if

@@ -107,7 +107,7 @@ def test_rows_of_a_batch_differ_in_length(check: Check) -> None:
     compare(check, model, *({**run, **angles(12, 8)} for run in runs))
 
 
-@pytest.mark.parametrize("past", [3, 8])
+@pytest.mark.parametrize("past", [0, 3, 8])
 def test_a_prompt_starts_at_position_0(check: Check, past: int) -> None:
     """A cache may have room beforehand, as those have that the past and the present share."""
     model = f"""({INPUTS}) => (float[n, t, 64] y, float[n, 2, r, 16] nk) {{
