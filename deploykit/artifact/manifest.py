@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO
 
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, Validation
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
 from deploykit.errors import ArtifactError, UsageError
+from deploykit.installation import installed_version
 from deploykit.parallel import each
 from deploykit.structure import Structure
 
@@ -283,11 +283,6 @@ class Manifest(Entry):
         return self.model_dump_json(indent=2, exclude=plain | {"times"}) + "\n"
 
 
-def generator_version() -> str:
-    """The version of deploykit that is installed."""
-    return version("deploykit")
-
-
 class _Earlier(BaseModel):
     """What is the same in manifests of earlier schema versions."""
 
@@ -324,7 +319,7 @@ def read_manifest(folder: Path) -> Manifest:
         found = json.loads(text).get("schema_version")
         if found != SCHEMA_VERSION:
             raise ArtifactError(
-                f"{path} has schema version {found}, this is deploykit {generator_version()} with version "
+                f"{path} has schema version {found}, this is deploykit {installed_version()} with version "
                 f"{SCHEMA_VERSION}: build the model again"
             )
         return Manifest.model_validate_json(text)

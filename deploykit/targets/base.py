@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points, version
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from deploykit.errors import UsageError
+from deploykit.installation import installed_version
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest, SourceEntry
@@ -55,7 +56,7 @@ class PackageOptions:
     check: Callable[[Path], tuple[str, ...]] | None = None
     format: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    version: str = field(default_factory=partial(version, "deploykit"))
+    version: str = field(default_factory=installed_version)
 
 
 class Target(Protocol):

@@ -32,6 +32,7 @@ from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.host.glibc import old_libraries
 from deploykit.targets.templates import render
+from deploykit.text import FILE
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ class HostTarget:
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
             *answers.sources(program),
         )
+        if FILE in program.task_files:  # `deploykit.open` takes the tokenizer from the library
+            copied = tuple(dict.fromkeys((*copied, *runtime.TEXT)))
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:
