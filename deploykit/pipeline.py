@@ -391,7 +391,8 @@ def package(
         **describe(programs[0]),
     )
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-    if options.check is not None:
+    large = options.check_bytes is not None and manifest.peak_memory.weights > options.check_bytes
+    if options.check is not None and not large:
         with observer.stage("check"):
             notes = options.check(folder)
         manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})

@@ -45,7 +45,8 @@ class PackageOptions:
     are for, such as `vulkan`. With `fast_math`, kernels use
     shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
     deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
-    then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of
+    then `check` with the folder, which returns notes; an exception of either prevents the folder. It is not called for
+    a model with more than `check_bytes` of weights. `format` is one of
     the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
@@ -54,6 +55,7 @@ class PackageOptions:
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
+    check_bytes: int | None = None
     format: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     version: str = field(default_factory=installed_version)
