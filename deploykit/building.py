@@ -151,7 +151,7 @@ def build(
     devices: Sequence[str] = (),
     dump_dir: str | Path | None = None,
     stop_after: str | None = None,
-    check: bool = False,
+    check: bool | None = False,
     check_at: Mapping[str, int | Sequence[int]] | None = None,
     check_inputs: Mapping[str, Input] | None = None,
     on_stage: Callable[[str], None] = lambda _: None,
@@ -179,12 +179,19 @@ def build(
 
     With `check` the artifact is run and compared with ONNX Runtime before it is put at `output`. The runs are at both
     ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other inputs
-    are random; both arguments are given as to `deploykit.verify`.
+    are random; both arguments are given as to `deploykit.verify`. With `check=None` this is done as the command line
+    does it by default: for `host`, if ONNX Runtime is installed, the model is small and the runs are short.
 
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds a result
     that differs by more than rounding; nothing is left at `output` then.
     """
-    from deploykit.checks.final_check import check_artifact, require_checkable
+    from deploykit.checks.final_check import (
+        UNASKED_BYTES,
+        check_artifact,
+        check_unasked,
+        checks_unasked,
+        require_checkable,
+    )
     from deploykit.compiler.dims import checked_bounds
     from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
@@ -211,6 +218,9 @@ def build(
     here = chosen.name == "host" and cpu == "native"
     quantization = None if quantize is None else _quantization(quantize, samples, here=here)
     compare = None if quantization is None or not here else quantization.check
+    unasked = check is None and quantize is None and checks_unasked(model, chosen, cpu)
+    if unasked and isinstance(model, str | Path):
+        compare = partial(check_unasked, model=model)
     if check and not isinstance(model, Operator):
         compare = partial(check_artifact, model=model, at=check_at, inputs=check_inputs)
     options = PackageOptions(
@@ -218,6 +228,7 @@ def build(
         devices=tuple(devices),
         fast_math=fast_math,
         check=compare,
+        check_bytes=UNASKED_BYTES if unasked else None,
         format=format,
         settings=settings or {},
     )

@@ -8,9 +8,9 @@ bytes; the bytes are in a tensor of their own (see `structure`). `code` is the v
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -19,13 +19,25 @@ from deploykit.errors import ShapeError, UsageError
 
 @dataclass(frozen=True)
 class LogicalDtype:
-    """One dtype. `array` is the dtype of the arrays that the user sees, `storage` the dtype of the elements in
-    memory."""
+    """One dtype. `storage` is the dtype of the elements in memory. `scalar` names the type of the elements that the
+    user sees, in ml_dtypes; it is empty for types of NumPy."""
 
     name: str
     code: int
-    array: np.dtype[Any]
     storage: np.dtype[Any]
+    scalar: str = ""
+
+    @cached_property
+    def array(self) -> np.dtype[Any]:
+        """The dtype of the arrays that the user sees. Only where NumPy has none is ml_dtypes imported."""
+        if self.name == "string":
+            return np.dtype(object)
+        if not self.scalar:
+            return self.storage
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.scalar))
+        return found
 
     @property
     def c_name(self) -> str:
@@ -42,20 +54,16 @@ class LogicalDtype:
 _PLAIN = ("float32", "float64", "float16")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 _PACKED = (
-    *(("bfloat16", ml_dtypes.bfloat16, "uint16"),),
-    *((name, None, name) for name in _INTEGERS),
-    *(("int4", ml_dtypes.int4, "int8"), ("uint4", ml_dtypes.uint4, "uint8")),
-    *(("int2", ml_dtypes.int2, "int8"), ("uint2", ml_dtypes.uint2, "uint8")),
-    *(("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "uint8"), ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "uint8")),
-    *(("float8_e5m2", ml_dtypes.float8_e5m2, "uint8"), ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "uint8")),
-    *(("float8_e8m0", ml_dtypes.float8_e8m0fnu, "uint8"), ("float4_e2m1", ml_dtypes.float4_e2m1fn, "uint8")),
-    ("string", object, "int64"),
+    ("bfloat16", "uint16", "bfloat16"),
+    *((name, name, "") for name in _INTEGERS),
+    *(("int4", "int8", "int4"), ("uint4", "uint8", "uint4"), ("int2", "int8", "int2"), ("uint2", "uint8", "uint2")),
+    *((name, "uint8", name) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")),
+    *(("float8_e8m0", "uint8", "float8_e8m0fnu"), ("float4_e2m1", "uint8", "float4_e2m1fn"), ("string", "int64", "")),
 )
-_ROWS = (*((name, None, name) for name in _PLAIN), *_PACKED)
+_ROWS = (*((name, name, "") for name in _PLAIN), *_PACKED)
 
 DTYPES = {
-    name: LogicalDtype(name, code, np.dtype(array or storage), np.dtype(storage))
-    for code, (name, array, storage) in enumerate(_ROWS)
+    name: LogicalDtype(name, code, np.dtype(storage), scalar) for code, (name, storage, scalar) in enumerate(_ROWS)
 }
 """All dtypes by name, in the order of `dk_dtype`."""
 

@@ -13,7 +13,8 @@ function from one value to the next; `--dump-dir` writes its result as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, desc
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.codegen.host.interface import describe
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels
+from deploykit.compiler.codegen.native.elf import versions
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
@@ -373,6 +375,7 @@ def package(
             (folder / name).write_bytes(data)
             names.append(name)
         files = describe_files(folder, names)
+        glibc = _glibc(folder / name for name in names if name.endswith(".so"))
         options.require_unchanged()
     manifest = Manifest(
         generator=f"deploykit {options.version}",
@@ -381,13 +384,15 @@ def package(
         fast_math=options.fast_math,
         levels=_levels(programs),
         devices=options.devices if any(program.gpu for program in programs) else (),
+        glibc=glibc,
         files=files,
         source=options.source,
         times=dict(observer.seconds),
         **describe(programs[0]),
     )
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-    if options.check is not None:
+    large = options.check_bytes is not None and manifest.peak_memory.weights > options.check_bytes
+    if options.check is not None and not large:
         with observer.stage("check"):
             notes = options.check(folder)
         manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})
@@ -399,6 +404,13 @@ def _levels(programs: Sequence[Program]) -> tuple[str, ...]:
     """The CPUs that kernels are compiled for, if there are several; else empty."""
     levels = tuple(program.cpu for program in programs if program.gpu is None)
     return levels if len(levels) > 1 else ()
+
+
+def _glibc(libraries: Iterable[Path]) -> str:
+    """The least version of the GNU C library that libraries need; empty if they do not."""
+    names = {name for library in libraries for name in versions(library.read_bytes())}
+    found = [tuple(map(int, name[6:].split("."))) for name in names if re.fullmatch(r"GLIBC_[0-9.]+", name)]
+    return ".".join(map(str, max(found, default=())))
 
 
 def _cpu(name: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -35,6 +36,8 @@ _LEAST_ROOM = 1 << 16
 """Bytes: when a compiler fails and a disk has less than this free, the disk counts as full."""
 _ZIG_CACHE = "ZIG_GLOBAL_CACHE_DIR"
 _ZIG = (sys.executable, "-m", "ziglang", "cc")
+_OLDEST = ".2.17"
+"""The version of the GNU C library that ziglang links for."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,10 @@ class Compiler:
         self._run("-std=c99", "-c", str(source), "-o", str(output), *options)
 
     def link_shared(self, objects: Iterable[Path], output: Path, *options: str) -> None:
-        """Link a shared library that prefers its own symbols and has no undefined ones."""
+        """Link a shared library that prefers its own symbols and has no undefined ones. Libraries among `objects` are
+        needed at run time only if they are used."""
         flags = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-pthread", *options, "-lm")
-        self._run("-o", str(output), *map(str, objects), *flags)
+        self._run("-o", str(output), "-Wl,--as-needed", *map(str, objects), *flags)
 
     def link_program(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link an executable."""
@@ -137,10 +141,17 @@ def find_c_compiler() -> Compiler:
     for command in (chosen,) if chosen else _candidates():
         found = probe(command)
         if found is not None:
-            return Compiler(command, *found, flags)
+            return Compiler((*command, *_portable(command, found[0])), *found, flags)
     if chosen:
         raise ToolchainError(f"CC is '{shlex.join(chosen)}', which is no C compiler that can be started")
     raise ToolchainError(f"no C compiler found: {INSTALL_HINT}")
+
+
+def _portable(command: Sequence[str], family: str) -> tuple[str, ...]:
+    """Options for ziglang, which otherwise compiles for exactly the CPU and the C library that it finds."""
+    if family != "zig" or "-target" in command or platform.libc_ver()[0] != "glibc":
+        return ()
+    return ("-target", f"{platform.machine()}-linux-gnu{_OLDEST}")
 
 
 def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
@@ -151,7 +162,7 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
     """
     candidates: list[tuple[str, ...]] = [(f"{machine}-linux-{libc if libc.startswith('gnu') else 'gnu'}-gcc",)]
     if importlib.util.find_spec("ziglang"):
-        candidates.append((*_ZIG, "-target", f"{machine}-linux-{libc}"))
+        candidates.append((*_ZIG, "-target", f"{machine}-linux-{libc}{_OLDEST if libc == 'gnu' else ''}"))
     for command in candidates:
         found = probe(command)
         if found is not None:

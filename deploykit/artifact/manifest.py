@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO
 
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, Validation
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
 from deploykit.errors import ArtifactError, UsageError
+from deploykit.installation import installed_version
 from deploykit.parallel import each
 from deploykit.structure import Structure
 
@@ -193,12 +193,13 @@ class Manifest(Entry):
 
     Every public C symbol starts with `prefix`. `cpu` is the CPU that native kernels were compiled for; if there are
     kernels for several CPUs, `levels` lists them, the best first. `devices` are what else there are kernels for, such
-    as `vulkan`. `fast_math` says whether elementwise functions have
-    their shorter forms. `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is
-    a tensor. If there are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the
-    manifest of one of them has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model
-    has as a padded one. `dynamic` says how a dynamic model is called, `task` what the model is
-    for in the user's terms. `times` gives the seconds of each stage, where the artifact was built in this process."""
+    as `vulkan`. `glibc` is the least version of the GNU C library that its libraries need, if they do. `fast_math` says
+    whether elementwise functions have their shorter forms. `inputs_as` and `outputs_as` give the structure of the
+    user's values; they are empty if each is a tensor. If there are several `functions`, they hold the inputs, outputs
+    and dims instead of the manifest; the manifest of one of them has the `shared_prefix` of all. `padded` has an entry
+    for each ragged dim that the model has as a padded one. `dynamic` says how a dynamic model is called, `task` what
+    the model is for in the user's terms. `times` gives the seconds of each stage, where the artifact was built in this
+    process."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -208,6 +209,7 @@ class Manifest(Entry):
     cpu: str | None = None
     levels: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    glibc: str = ""
     fast_math: bool = False
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
@@ -229,7 +231,8 @@ class Manifest(Entry):
     @property
     def machine(self) -> str:
         """The target and how the kernels are compiled, as a text for people."""
-        parts = (self.target, self.cpu, "fast math" if self.fast_math else None)
+        needs = f"needs glibc {self.glibc}" if self.glibc else None
+        parts = (self.target, self.cpu, "fast math" if self.fast_math else None, needs)
         return ", ".join(part for part in parts if part)
 
     @property
@@ -274,14 +277,10 @@ class Manifest(Entry):
             "dynamic",
             "task",
             "devices",
+            "glibc",
         )
         plain = {name for name in optional if not getattr(self, name)}
         return self.model_dump_json(indent=2, exclude=plain | {"times"}) + "\n"
-
-
-def generator_version() -> str:
-    """The version of deploykit that is installed."""
-    return version("deploykit")
 
 
 class _Earlier(BaseModel):
@@ -320,7 +319,7 @@ def read_manifest(folder: Path) -> Manifest:
         found = json.loads(text).get("schema_version")
         if found != SCHEMA_VERSION:
             raise ArtifactError(
-                f"{path} has schema version {found}, this is deploykit {generator_version()} with version "
+                f"{path} has schema version {found}, this is deploykit {installed_version()} with version "
                 f"{SCHEMA_VERSION}: build the model again"
             )
         return Manifest.model_validate_json(text)

@@ -14,7 +14,6 @@ import numpy as np
 
 from deploykit.artifact.manifest import Manifest, describe_source
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.folder import CONFIG, is_folder
 
 NEEDS_EXPORT = "export it to ONNX, and name that file with --model, to compare with it"
 
@@ -32,6 +31,8 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
     """
     if reference not in REFERENCES:
         raise UsageError(f"there is no reference '{reference}'; choose from {', '.join(REFERENCES)}")
+    from deploykit.frontends.huggingface.folder import is_folder
+
     path = Path(model)
     if is_folder(path):
         raise UsageError(f"{path} is a Hugging Face folder: {NEEDS_EXPORT}")
@@ -48,6 +49,8 @@ def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None
     """
     if model is not None:
         return Path(model)
+    from deploykit.frontends.huggingface.folder import CONFIG
+
     source = manifest.source
     if source is not None and source.file == CONFIG:
         raise UsageError(f"{artifact} was built from a Hugging Face folder: {NEEDS_EXPORT}")

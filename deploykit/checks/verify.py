@@ -8,18 +8,22 @@ accepted. For ragged inputs, the length of the longest instance is such a size (
 converted from a padded model is compared with that model (`checks.padded`).
 
 If an output is out of the tolerance of its dtype, `checks.rounding` measures how far rounding moves the reference.
-An error of that order is not a mismatch: the output is then undecided at these inputs.
+An error of that order is not a mismatch: the output is then undecided at these inputs. A check is skipped if the
+reference does not repeat its own results, because the model draws random numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import DimEntry, Manifest
+from deploykit.artifact.plan import WorkEntry, read_plan
 from deploykit.checks import reference as references
 from deploykit.checks import samples
 from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
@@ -27,7 +31,7 @@ from deploykit.checks.lengths import largest_sums, sums_of
 from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
 from deploykit.dtypes import logical_dtype
-from deploykit.errors import ShapeError, UsageError
+from deploykit.errors import ArtifactError, ShapeError, UsageError
 from deploykit.session import Session
 from deploykit.session import open as open_artifact
 from deploykit.sizes import whole
@@ -37,6 +41,9 @@ _LARGE = 32
 
 END_BYTES = 1 << 30
 """Bytes of memory that a run at the upper ends of the bounds may take in `verify_ends`."""
+
+SHORT_BYTES = 64 << 20
+"""Bytes of memory of a short run."""
 
 
 class ReferenceRefusal(UsageError):
@@ -149,22 +156,37 @@ def verify(
     return Report(reference, tuple(checks), where)
 
 
-def verify_ends(artifact: Path, model: Path, inputs: Mapping[str, Input] | None = None) -> Report:
+def verify_ends(
+    artifact: Path, model: Path, inputs: Mapping[str, Input] | None = None, operations: int | None = None
+) -> Report:
     """Compare an artifact with ONNX Runtime twice: with every dim at its lower bound, and with every dim at its upper.
 
     Dims of arrays in `inputs` have the sizes of these arrays. A dim without an upper bound has the largest of its
     default sizes. While the upper run would take more than `END_BYTES`, the largest dim is halved. An end is skipped if
-    the artifact or ONNX Runtime refuses its sizes. Raises what `verify` raises, and `UsageError` if both ends are
-    skipped.
-    """
+    the artifact or ONNX Runtime refuses its sizes.
+
+    With `operations` runs are short: at most so many floating-point operations and `SHORT_BYTES`.
+
+    Raises what `verify` raises, and `UsageError` if both ends are skipped, or if even the lower run is not short."""
     with open_artifact(artifact) as session:
         given = samples.random_for_others(session.manifest, read_inputs(inputs or {}))
-        trial = _trial(session, model, "onnxruntime", given)
         dims = [dim for dim in _compared_dims(session.manifest) if dim.name not in sums_of(session.manifest)]
         sizes = samples.given_sizes(session.manifest, given)
         low = {dim.name: dim.minimum for dim in dims} | sizes
         high = {dim.name: default_sizes(dim)[-1] if dim.maximum is None else dim.maximum for dim in dims} | sizes
-        high = _affordable(session, low, high)
+        if operations is None:
+            high = _halved(low, high, lambda sizes: _bytes(session, sizes) <= END_BYTES)
+        else:
+            work = read_plan(artifact).work
+
+            def short(sizes: Mapping[str, int]) -> bool:
+                return _bytes(session, sizes) <= SHORT_BYTES and _operations(session, work, sizes) <= operations
+
+            high = _halved(low, high, short)
+            if not short(high):
+                needed = f"{_operations(session, work, high):.2g} floating-point operations"
+                raise UsageError(f"a run takes {needed} and {_bytes(session, high):,} bytes; --check does it")
+        trial = _trial(session, model, "onnxruntime", given)
         ends = [low] if low == high else [low, high]
         checks = tuple(_end(trial, sizes) for sizes in ends)
     if all(check.skipped for check in checks):
@@ -221,9 +243,12 @@ def sizes_text(check: CheckedRun) -> str:
     return ", ".join(f"{name}={size}" for name, size in check.sizes.items()) or "fixed"
 
 
-def _affordable(session: Session, low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, int]:
+def _halved(
+    low: Mapping[str, int], high: Mapping[str, int], fits: Callable[[Mapping[str, int]], bool]
+) -> dict[str, int]:
+    """The sizes `high`, the largest halved until they fit, but none below `low`."""
     sizes = dict(high)
-    while sizes and _bytes(session, sizes) > END_BYTES:
+    while sizes and not fits(sizes):
         name = max(sizes, key=lambda key: sizes[key] - low[key])
         if sizes[name] == low[name]:
             break
@@ -240,6 +265,15 @@ def _bytes(session: Session, chosen: Mapping[str, int]) -> int:
         for port in session.manifest.inputs
     )
     return session.peak_bytes(sizes) + inputs
+
+
+def _operations(session: Session, work: Sequence[WorkEntry], chosen: Mapping[str, int]) -> int:
+    """Floating-point operations of a run, as far as they are known before it."""
+    sizes, found = largest_sums(session.manifest, chosen), 0
+    for entry in work:
+        with suppress(ArtifactError):
+            found += evaluate(entry.flops or "0", sizes)
+    return found
 
 
 def default_sizes(dim: DimEntry) -> tuple[int, ...]:
@@ -306,7 +340,21 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Checke
         for difference in compare_values(structure, actual[structure.name], expected[structure.name], trial.tolerance)
     )
     check = CheckedRun(dims, differences)
+    if not check.within and not _repeats(trial, arrays, expected):
+        return CheckedRun(
+            dims, skipped=f"{trial.reference} does not repeat its results: the model draws random numbers"
+        )
     return check if check.within or trial.tolerance is not None else _with_spreads(check, trial, arrays, expected)
+
+
+def _repeats(trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """Whether the reference gives the same results again."""
+    again = trial.run_reference(inputs)
+    return all(
+        difference.within
+        for structure in trial.session.manifest.given
+        for difference in compare_values(structure, again[structure.name], expected[structure.name], trial.tolerance)
+    )
 
 
 def _with_spreads(

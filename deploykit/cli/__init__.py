@@ -21,6 +21,7 @@ from deploykit.cli.targets import targets
 from deploykit.cli.trying import try_
 from deploykit.cli.verb import leave, stop_on_signals
 from deploykit.cli.verify import verify
+from deploykit.installation import installed_version
 
 app = typer.Typer(
     name="deploykit",
@@ -37,9 +38,7 @@ for _verb in (build, run, try_, verify, bench, inspect, targets, doctor):
 
 def _version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
-
-        typer.echo(f"deploykit {version('deploykit')}")
+        typer.echo(f"deploykit {installed_version()}")
         raise typer.Exit
 
 

@@ -76,7 +76,6 @@ def inspect(
 
     An artifact: inputs, outputs, dims, files, memory, the steps of its program, and a picture of its memory plan.
     """
-    from deploykit.inspection.folder import FolderReport
     from deploykit.inspection.reports import ArtifactReport
     from deploykit.inspection.reports import inspect as described
 
@@ -93,7 +92,10 @@ def inspect(
         if plan_picture is not None:
             report.draw(plan_picture, sizes, given)
             messages.print(f"drew {plan_picture}")
-    elif isinstance(report, FolderReport):
+        return
+    from deploykit.inspection.folder import FolderReport
+
+    if isinstance(report, FolderReport):
         _print_folder(report, json_output=json_output)
     else:
         _print_model(report, json_output=json_output)

@@ -101,6 +101,8 @@ def read_dims(texts: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     """Parse bounds: `["batch=1..64", "seq=128"]` or `["batch=1..64,seq=128"]` -> `{"batch": (1, 64), "seq": 128}`.
 
     Raises `UsageError` for anything else, and for a dim that is given twice."""
+    if not texts:
+        return {}
     from deploykit.compiler.dims import parse_dim
 
     ranges = [parse_dim(part) for text in texts for part in _parts(text)]

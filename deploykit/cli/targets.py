@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.text import Text
 
 from deploykit.cli.console import doubtful, good, print_json, results, table
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
+from deploykit.installation import has_compiler
 
 
 @verb
@@ -17,6 +18,8 @@ def targets(*, json_output: Json = False) -> None:
     from deploykit.targets.base import targets as all_targets
 
     found = [(target, target.check()) for target in all_targets().values()]
+    if not has_compiler():
+        found = [(target, replace(available, build=False)) for target, available in found]
     if json_output:
         print_json([{"name": t.name, "description": t.description, **asdict(available)} for t, available in found])
         return

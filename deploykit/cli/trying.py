@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,11 +14,6 @@ from deploykit.cli.console import messages, print_json
 from deploykit.cli.options import ArtifactFolder, OnDevice, Threads
 from deploykit.cli.verb import verb
 from deploykit.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from deploykit.engines.web.chromium import FolderHandler
 
 WEB = "webgpu"
 PAGE = "demo.html"
@@ -78,43 +72,32 @@ def try_(
 
 def _serve(folder: Path, port: int, *, browser: bool, json_output: bool) -> None:
     """Serve the folder until Ctrl-C."""
-    from deploykit.engines.web.chromium import served
+    from deploykit.cli.page_server import listening, serve
 
     if not (folder / PAGE).exists():
         raise UsageError(f"{folder} has no page to try: {folder / 'README.md'} says how its functions are called")
     try:
-        server = served(partial(_handler(), directory=str(folder)), port)
-        with server as address:
-            page = f"{address}/{PAGE}"
-            if json_output:
-                print_json({"address": page})
-            else:
-                typer.echo(page)
-                messages.print("Ctrl-C ends it.")
-            sys.stdout.flush()
-            if browser and _has_screen():
-                import webbrowser
+        connection = listening(port)
+    except OSError as error:
+        raise UsageError(
+            f"port {port} cannot be used ({os.strerror(error.errno or 0)}): choose another with --port"
+        ) from error
+    try:
+        page = f"http://127.0.0.1:{connection.getsockname()[1]}/{PAGE}"
+        if json_output:
+            print_json({"address": page})
+        else:
+            typer.echo(page)
+            messages.print("Ctrl-C ends it.")
+        sys.stdout.flush()
+        if browser and _has_screen():
+            import webbrowser
 
-                webbrowser.open(page)
-            threading.Event().wait()
+            # Some browsers return only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+        serve(folder, PAGE, connection)
     except KeyboardInterrupt:
         messages.print("ended")
-    except OSError as error:
-        raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
-
-
-def _handler() -> Callable[..., FolderHandler]:
-    """Serves the page with headers that allow a model to have threads."""
-    from deploykit.engines.web.chromium import ISOLATED, FolderHandler
-
-    class Handler(FolderHandler):
-        def end_headers(self) -> None:
-            for name, value in ISOLATED.items():
-                self.send_header(name, value)
-            self.send_header("Cache-Control", "no-cache")
-            super().end_headers()
-
-    return Handler
 
 
 def _has_screen() -> bool:

@@ -34,6 +34,7 @@ import typer
 from deploykit.cli.console import bad, messages
 from deploykit.cli.fault import write_report
 from deploykit.errors import DeploykitError, InternalError, UnsupportedModelError, UsageError
+from deploykit.installation import without_compiler
 from deploykit.parallel import busy
 
 _stopped_by: list[int] = []
@@ -104,6 +105,8 @@ def _report(error: Exception, *, debug: bool, as_json: bool) -> int:
     """Print the error and return the exit code."""
     if debug:
         messages.print("".join(traceback.format_exception(error)))
+    if isinstance(error, ModuleNotFoundError):
+        error = without_compiler(error) or error
     if not isinstance(error, (DeploykitError, OSError, MemoryError)):
         error = InternalError("in the command", error)
     message, code = _explain(error)

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from deploykit.errors import UsageError
 
@@ -25,6 +23,9 @@ def is_class(path: Path, name: str) -> bool:
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors or .npz file by their names. Raises `UsageError` if it cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:

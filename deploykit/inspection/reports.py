@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
 from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
-from deploykit.frontends.huggingface.folder import is_folder
 from deploykit.inspection.lengths import LengthsReport, at_lengths
 from deploykit.inspection.picture import draw
 
@@ -74,10 +73,13 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Fo
         ArtifactError: the folder holds no artifact, or a damaged one.
     """
     what = Path(path)
-    if is_folder(what) and not (what / MANIFEST).exists():
-        from deploykit.inspection.folder import inspect_folder
+    if not (what / MANIFEST).exists():
+        from deploykit.frontends.huggingface.folder import is_folder
 
-        return inspect_folder(what, dims)
+        if is_folder(what):
+            from deploykit.inspection.folder import inspect_folder
+
+            return inspect_folder(what, dims)
     if what.is_dir():
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")

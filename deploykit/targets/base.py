@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points, version
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from deploykit.errors import UsageError
+from deploykit.installation import installed_version
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest, SourceEntry
@@ -44,7 +45,8 @@ class PackageOptions:
     are for, such as `vulkan`. With `fast_math`, kernels use
     shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
     deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
-    then `check` with the folder, which returns notes; an exception of either prevents the folder. `format` is one of
+    then `check` with the folder, which returns notes; an exception of either prevents the folder. It is not called for
+    a model with more than `check_bytes` of weights. `format` is one of
     the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
@@ -53,9 +55,10 @@ class PackageOptions:
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
     check: Callable[[Path], tuple[str, ...]] | None = None
+    check_bytes: int | None = None
     format: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    version: str = field(default_factory=partial(version, "deploykit"))
+    version: str = field(default_factory=installed_version)
 
 
 class Target(Protocol):

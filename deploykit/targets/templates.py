@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+if TYPE_CHECKING:
+    import jinja2
 
 
 def render(package: str, name: str, values: Mapping[str, Any]) -> str:
@@ -21,6 +22,8 @@ def render_shared(name: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def _environment(package: str | None) -> jinja2.Environment:
+    import jinja2
+
     own = [] if package is None else [jinja2.PackageLoader(package)]
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader([*own, jinja2.PackageLoader("deploykit.targets", "shared")]),

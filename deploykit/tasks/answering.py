@@ -96,7 +96,7 @@ class Answering(ABC):
         from deploykit.text import Tokenizer
 
         (file,) = task.files
-        return Texts(self.manifest, task, Tokenizer((self.folder / file).read_bytes()), self.run)
+        return Texts(self.manifest, task, Tokenizer((self.folder / file).read_bytes(), self.folder), self.run)
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -107,7 +107,7 @@ class Answering(ABC):
         from deploykit.text import Tokenizer
 
         (file,) = task.files
-        return Pairs(task, Tokenizer((self.folder / file).read_bytes()), self.run)
+        return Pairs(task, Tokenizer((self.folder / file).read_bytes(), self.folder), self.run)
 
     @cached_property
     def pictures(self) -> Pictures:

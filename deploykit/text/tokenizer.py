@@ -1,7 +1,8 @@
 """The runtime's tokenizer through ctypes.
 
-Its sources are compiled for this machine once. The library is kept among the files that deploykit keeps between
-processes, under a name that depends on the sources and on how they are compiled; later processes need no compiler.
+The library of an artifact for this machine has it. For other artifacts its sources are compiled once. That library is
+kept among the files that deploykit keeps between processes, under a name that depends on the sources and on how they
+are compiled; later processes need no compiler.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from deploykit import runtime
 from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.caches import cache_folder
+from deploykit.engines.native.emulated import machine_of
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.parallel import processors
@@ -154,7 +156,20 @@ def _keep(library: Path) -> None:
 @cache
 def _library() -> ctypes.CDLL:
     """Raises `ToolchainError` if there is no C compiler."""
-    loaded = _kept() or _compiled()
+    return _declared(_kept() or _compiled())
+
+
+def _library_in(folder: Path) -> ctypes.CDLL | None:
+    """The library of an artifact, if it runs on this machine and has the tokenizer."""
+    for path in folder.glob("lib*.so"):
+        with contextlib.suppress(ArtifactError):
+            if machine_of(path) == platform.machine() and hasattr(loaded := load(path), "dk_text_open"):
+                return _declared(loaded)
+    return None
+
+
+def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with the types of its functions."""
     loaded.dk_text_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     loaded.dk_text_workspace.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     loaded.dk_text_workspace.restype = ctypes.c_size_t
@@ -170,11 +185,11 @@ def _library() -> ctypes.CDLL:
 class _Tables:
     """Packed tables, and the memory of one thread to use them.
 
-    Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler."""
+    Raises `ArtifactError` if the tables are damaged."""
 
-    def __init__(self, tables: np.ndarray) -> None:
+    def __init__(self, tables: np.ndarray, library: ctypes.CDLL) -> None:
         """The tables start at a multiple of 8 bytes."""
-        self._library = _library()
+        self._library = library
         self._tables = tables
         self._text = _Text()
         self._longest = 0
@@ -243,15 +258,17 @@ class _Tables:
 
 
 class Tokenizer:
-    """A tokenizer over packed tables, for any number of threads.
+    """A tokenizer over packed tables, for any number of threads. `folder` is the artifact that they are from.
 
-    Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler."""
+    Raises `ArtifactError` if the tables are damaged, and `ToolchainError` if there is no C compiler and the artifact
+    has no library for this machine."""
 
-    def __init__(self, tables: bytes) -> None:
+    def __init__(self, tables: bytes, folder: Path | None = None) -> None:
         aligned = np.frombuffer(tables, np.uint8)
         if aligned.ctypes.data % 8:
             aligned = np.concatenate([np.zeros(8, np.uint8), aligned])[8:]
-        self._lanes = Lanes(lambda: _Tables(aligned), processors())
+        library = (None if folder is None else _library_in(folder)) or _library()
+        self._lanes = Lanes(lambda: _Tables(aligned, library), processors())
 
     @property
     def limit(self) -> int:

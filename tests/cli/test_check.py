@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,8 +12,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import deploykit as package
+from deploykit.checks import final_check
 from deploykit.checks.sources import RandomSource
 from deploykit.errors import MismatchError, UsageError
+from deploykit.targets.host import HostTarget
 
 FAULTY_TARGET = '''
 """The host target with a weight that is off."""
@@ -176,3 +180,66 @@ def test_values_that_onnxruntime_refuses_leave_nothing(deploykit, table: Path, t
     result = deploykit("build", table, "-o", tmp_path / "dist", "--check", "--input", "ids=random:0:90..99")
     assert result.code == 2
     assert not (tmp_path / "dist").exists()
+
+
+def test_a_small_model_is_checked_unasked(deploykit, model: Path, tmp_path: Path) -> None:
+    call = ("build", model, "-o", tmp_path / "dist", "--dim", "batch=1..4")
+    assert "  check " in deploykit(*call).err
+    for options in (("--no-check",), ("--target", "embedded"), ("--cpu", "armv8-a")):
+        result = deploykit(*call, *options)
+        assert (result.code, "  check " in result.err) == (0, False), result.err
+
+
+def test_what_takes_long_is_not(deploykit, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(final_check, "_UNASKED_OPERATIONS", 1)
+    result = deploykit("build", model, "-o", tmp_path / "dist")
+    assert result.code == 0
+    assert "note: not checked: a run takes " in result.err
+    monkeypatch.setattr(final_check, "UNASKED_BYTES", 1)
+    result = deploykit("build", model, "-o", tmp_path / "dist")
+    assert (result.code, "check" in result.err) == (0, False)
+
+
+def test_without_onnxruntime_nothing_is_said(
+    deploykit, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
+    result = deploykit("build", model, "-o", tmp_path / "dist")
+    assert (result.code, "check" in result.err) == (0, False)
+
+
+def test_a_wrong_artifact_is_not_written_unasked(table: Path, tmp_path: Path) -> None:
+    class Wrong(HostTarget):
+        def package(self, *arguments: Any) -> list[str]:
+            names = super().package(*arguments)
+            (arguments[2] / "weights.bin").write_bytes(bytes(128))
+            return names
+
+    with pytest.raises(MismatchError, match="With --no-check"):
+        package.build(table, Wrong(), output=tmp_path / "dist", check=None)
+    assert not (tmp_path / "dist").exists()
+    package.build(table, Wrong(), output=tmp_path / "dist")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            'opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { r = RandomNormalLike(x) y = Add(x, r) }',
+            "numbers",
+        ),
+        ('opset_import: ["" : 28]> g (float[n] x) => (float[n] y) { y = Neg(x) }', "cannot load"),
+        ('opset_import: ["" : 17]> g (float[4] x, int64[n] at) => (float[n] y) { y = Gather(x, at) }', ""),
+    ],
+    ids=["random", "refused", "right"],
+)
+def test_what_cannot_be_compared_is_a_note(deploykit, tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f"<ir_version: 8, {text}"), path)
+    result = deploykit("build", path, "-o", tmp_path / "dist")
+    assert result.code == 0, result.err
+    notes = [line for line in result.err.splitlines() if line.startswith("note: not checked: ")]
+    assert [reason in note for note in notes] == ([True] if reason else [])
+    if reason:
+        assert deploykit("build", path, "-o", tmp_path / "other", "--check").code in (2, 3)

@@ -51,7 +51,7 @@ def test_subgraphs_count(deploykit, tmp_path: Path) -> None:
 def test_an_artifact_is_described(deploykit, artifact: Path) -> None:
     result = deploykit("inspect", artifact)
     assert result.code == 0
-    for text in ("for host", "[batch, 8]", "1..16", "sha256", "bytes of arena"):
+    for text in ("for host", "needs glibc 2.17, by", "[batch, 8]", "1..16", "sha256", "bytes of arena"):
         assert text in result.out
     assert deploykit("inspect", artifact, "--json").document["manifest"]["target"] == "host"
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("errors",),
-    ("dtypes", "sizes", "strings", "parallel", "forks", "last", "mapped", "runtime", "scratch"),
+    ("dtypes", "sizes", "strings", "parallel", "installation", "forks", "last", "mapped", "runtime", "scratch"),
     ("pictures",),
     ("structure", "ragged_array", "ragged", "dynamic"),
     ("artifact", "toolchain"),

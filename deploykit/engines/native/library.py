@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 from pathlib import Path
 
 from deploykit.errors import ArtifactError, UsageError
@@ -214,4 +216,14 @@ def load(path: Path) -> ctypes.CDLL:
         try:
             return ctypes.CDLL(str(link), mode=os.RTLD_LOCAL | os.RTLD_NOW)
         except OSError as error:
-            raise ArtifactError(f"{path} cannot be loaded: {error}") from error
+            raise ArtifactError(_reason(path, str(error))) from error
+
+
+def _reason(path: Path, error: str) -> str:
+    """Why a library cannot be loaded, from the message of the loader."""
+    missing = re.search(r"version [`']GLIBC_([0-9.]+)' not found", error)
+    if missing is None:
+        return f"{path} cannot be loaded: {error}"
+    name, version = platform.libc_ver()
+    here = f"{name} {version}" if name else "another C library"
+    return f"{path} needs glibc {missing[1]}, and this system has {here}: build it on this system, or on an older one"

@@ -8,7 +8,6 @@ linker gets libraries of the same names with empty functions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from deploykit import runtime
@@ -18,13 +17,8 @@ from deploykit.parallel import each
 from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.android.abis import Abi
+from deploykit.targets.stubs import LOADER, MATHEMATICS, stub
 from deploykit.toolchain import Compiler, compiled, find_android_compiler
-
-_FLOATS = """
-acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
-fmod hypot ldexp lgamma log log10 log1p log2 lrint nearbyint pow remainder rint round scalbn sin sinh sqrt tan tanh
-tgamma trunc
-"""
 
 _SYSTEM = """
 memcpy memmove memset memcmp strlen strcmp strrchr strstr malloc calloc realloc free posix_memalign mmap64 munmap open
@@ -37,8 +31,8 @@ pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast p
 
 LIBRARIES: Mapping[str, Sequence[str]] = {
     "c": tuple(_SYSTEM.split()),
-    "m": tuple(f"{name}{suffix}" for name in _FLOATS.split() for suffix in ("", "f")),
-    "dl": ("dlopen", "dlsym", "dlclose", "dlerror"),
+    "m": MATHEMATICS,
+    "dl": LOADER,
 }
 """The functions of Android's libraries that a model's library may call, all there since Android 7."""
 
@@ -121,15 +115,5 @@ def _stubs(compiler: Compiler, abi: Abi, folder: Path) -> list[Path]:
     for name, functions in LIBRARIES.items():
         paths.append(folder / f"lib{name}.so")
         further = _OF_ARM if name == "c" and abi.machine == "arm" else ()
-        paths[-1].write_bytes(_stub(compiler, name, (*functions, *further), abi.options))
+        paths[-1].write_bytes(stub(compiler, paths[-1].name, (*functions, *further), abi.options))
     return paths
-
-
-@cache
-def _stub(compiler: Compiler, name: str, functions: Sequence[str], options: Sequence[str]) -> bytes:
-    with Scratch() as place:
-        source, stub, library = (Path(place) / f for f in ("stub.c", "stub.o", f"lib{name}.so"))
-        source.write_text("".join(f"void {function}(void);\nvoid {function}(void) {{}}\n" for function in functions))
-        compiler.compile(source, stub, "-fPIC", "-g0", "-fno-builtin", *options)
-        compiler.link_alone([stub], library, f"-Wl,-soname,{library.name}")
-        return library.read_bytes()

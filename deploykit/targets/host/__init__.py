@@ -30,12 +30,13 @@ from deploykit.parallel import each
 from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.host.glibc import old_libraries
 from deploykit.targets.templates import render
+from deploykit.text import FILE
 from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
-    from deploykit.compiler.codegen.native.cpus import Cpu
     from deploykit.compiler.program.ir import Program
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
@@ -114,7 +115,7 @@ class HostTarget:
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
         from deploykit.compiler.codegen.host.header import package_view
-        from deploykit.compiler.codegen.native.cpus import find_cpu
+        from deploykit.compiler.codegen.native.cpus import find_cpu, machine_of
         from deploykit.compiler.codegen.weights.blob import write_weights
 
         levels, on_gpu = split_gpu(programs)
@@ -131,19 +132,21 @@ class HostTarget:
             *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
             *answers.sources(program),
         )
+        if FILE in program.task_files:  # `deploykit.open` takes the tokenizer from the library
+            copied = tuple(dict.fromkeys((*copied, *runtime.TEXT)))
         if on_gpu is not None:
             copied = (*copied, *runtime.gpu_sources(options.devices, instances=program.runs_instances))
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights(program, folder / "weights.bin", on_gpu)
-        compiler = _compiler(find_cpu(program.cpu or options.cpu))
+        machine = machine_of(find_cpu(program.cpu or options.cpu))
         public = [*exported(view["functions"], instances=program.runs_instances), *answers.exported(program)]
         if on_gpu is not None:
             public += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
             public += [f"{view['on_gpu']['prefix']}_{device}" for device in options.devices]
         sources = [name for name in emitted if name.endswith(".c")]
         shared = [source for source in copied if source.suffix == ".c"]
-        _link(compiler, folder, view["prefix"], public, sources, shared)
+        _link(machine, folder, view["prefix"], public, sources, shared)
         library = f"lib{view['prefix']}.so"
         return [library, "weights.bin", *emitted, *(source.name for source in copied), "README.md"]
 
@@ -194,19 +197,12 @@ def exported(functions: Iterable[Mapping[str, Any]], *, instances: bool, on_gpu:
     ]
 
 
-def _compiler(cpu: Cpu) -> Compiler:
-    """A compiler for machines with this CPU."""
-    from deploykit.compiler.codegen.native.cpus import machine_of
-
-    machine = machine_of(cpu)
-    return find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
-
-
 def _link(
-    compiler: Compiler, folder: Path, prefix: str, public: Iterable[str], sources: Sequence[str], shared: Iterable[Path]
+    machine: str, folder: Path, prefix: str, public: Iterable[str], sources: Sequence[str], shared: Iterable[Path]
 ) -> None:
-    """Link the library from the kernels and `sources` in `folder`, and from the sources `shared` by all models. It
-    exports only the symbols `public` and those of `shared`."""
+    """Link the library for a machine from the kernels and `sources` in `folder`, and from the sources `shared` by all
+    models. It exports only the symbols `public` and those of `shared`."""
+    compiler = find_c_compiler() if machine == platform.machine() else find_cross_compiler(machine)
     options = ("-O2", "-fPIC", "-pthread", f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}")
     with Scratch() as scratch:
         exports = Path(scratch) / "exports.map"
@@ -222,7 +218,7 @@ def _link(
             size = ("-Os",) if source in runtime.CHECKS else ()
             objects.append(Path(scratch) / f"{source.stem}.o")
             objects[-1].write_bytes(compiled(compiler, source, *options, *size, *INCLUDED))
-        objects.append(folder / "kernels.o")
+        objects += [folder / "kernels.o", *old_libraries(compiler, machine, Path(scratch))]
         compiler.link_shared(objects, folder / f"lib{prefix}.so", "-s", f"-Wl,--version-script={exports}", "-ldl")
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-import rjsmin
-
 from deploykit import runtime
 from deploykit.targets.webgpu.devices import WEBGPU
 
@@ -66,6 +64,8 @@ def scripts(
 
 
 def _join(parts: dict[str, str]) -> str:
+    import rjsmin
+
     imported: dict[str, set[str]] = defaultdict(set)
     body = ""
     for text in parts.values():

@@ -5,6 +5,9 @@ as they are. It drops the sections with debug information and their relocations,
 conversions of half precision if nothing calls them. Weak definitions become local, so that no symbol except the kernels
 can clash with a symbol of another object. A symbol that several objects leave undefined occurs once. It takes 64-bit
 little-endian objects of one machine without section groups. Layout: System V ABI, chapter 4 (object files).
+
+`versions(library)` lists the versions of other libraries that a shared library needs. Layout: Linux Standard Base, Core
+Specification, chapter 10.7 (symbol versioning).
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _MAGIC = b"\x7fELF\x02\x01"
-_NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _GROUP = 0, 2, 3, 4, 8, 17
+_NEED = struct.Struct("<HHIII")
+_NEEDED_VERSION = struct.Struct("<IHHII")
+_NULL, _SYMTAB, _STRTAB, _RELA, _NOBITS, _GROUP, _VERNEED = 0, 2, 3, 4, 8, 17, 0x6FFFFFFE
 _RESERVED = 0xFF00
 _FILE = 4
 _LOCAL, _WEAK = 0, 2
@@ -71,6 +76,25 @@ def join(objects: Sequence[bytes]) -> bytes:
             if sections[index].type == _RELA:
                 sections[index] = replace(sections[index], data=_relocate(sections[index].data, numbers))
     return _write(_HEADER.unpack_from(objects[0]), sections, [symbols[index] for index in order])
+
+
+def versions(library: bytes) -> set[str]:
+    """The versions that a shared library needs, such as `GLIBC_2.17`; none for other data."""
+    found: set[str] = set()
+    if not library.startswith(_MAGIC):
+        return found
+    sections = _read_sections(library)
+    for section in (section for section in sections if section.type == _VERNEED):
+        at, following = 0, 1
+        while following:
+            _, count, _, first, following = _NEED.unpack_from(section.data, at)
+            place = at + first
+            for _ in range(count):
+                _, _, _, name, step = _NEEDED_VERSION.unpack_from(section.data, place)
+                found.add(_string(sections[section.link].data, name).decode())
+                place += step
+            at += following
+    return found
 
 
 def _take(found: list[_Section], sections: list[_Section], symbols: list[_Symbol]) -> tuple[int, int, dict[int, int]]:
