@@ -79,7 +79,7 @@ def svm_classifier(
     counts: Sequence[int],
     coefficients: np.ndarray,
     rho: np.ndarray,
-    labels: Sequence[int],
+    labels: np.ndarray,
     transform: str,
 ) -> tuple[Value, Value]:
     """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, pairs]` after `transform`.
@@ -92,7 +92,7 @@ def svm_classifier(
     weights = ctx.constant(_pair_weights(coefficients, counts, pairs))
     scores = elementwise(ctx, "rho", lambda a, b: a + b, matmul(ctx, similar, weights), ctx.constant(rho))
     votes = _votes(ctx, scores, pairs, len(labels))
-    return best_label(ctx, votes, list(labels)), transformed(ctx, scores, transform)
+    return best_label(ctx, votes, labels), transformed(ctx, scores, transform)
 
 
 def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: KernelFunction) -> Value:

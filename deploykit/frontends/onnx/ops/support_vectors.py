@@ -13,7 +13,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import support_vectors as machines
-from deploykit.frontends.onnx.attributes import ML, integer_labels
+from deploykit.frontends.onnx.attributes import ML, class_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -37,7 +37,7 @@ def svm_regressor(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("SVMClassifier", domain=ML)
 def svm_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
-    labels = integer_labels(node, "classlabels_ints")
+    labels = class_labels(node, "classlabels_ints")
     counts = node.ints("vectors_per_class", [])
     if len(labels) < 3 or not counts or node.has("prob_a"):
         raise Unsupported("two classes, no support vectors, or probabilities")
