@@ -212,6 +212,54 @@ def test_support_vector_classifiers(check: Check, kernel: str) -> None:
     )
 
 
+def machine(labels: list[Any], transform: str = "NONE", *, probabilities: bool = False) -> onnx.ModelProto:
+    """A classifier with two vectors for each class."""
+    count = len(labels)
+    pairs, vectors = count * (count - 1) // 2, 2 * count
+    kind, given = label_attribute("classlabels_ints", labels)
+    if probabilities:
+        given |= {"prob_a": numbers(pairs, seed=7).tolist(), "prob_b": (numbers(pairs, seed=8) / 8).tolist()}
+    return model(
+        "SVMClassifier",
+        [kind, FLOAT],
+        kernel_type="RBF",
+        kernel_params=KERNELS["RBF"],
+        support_vectors=numbers(vectors * 3, seed=4).tolist(),
+        coefficients=numbers(vectors * (count - 1), seed=5).tolist(),
+        rho=(numbers(pairs, seed=6) / 4).tolist(),
+        vectors_per_class=[2] * count,
+        post_transform=transform,
+        **given,
+    )
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+def test_support_vector_classifiers_of_two_classes(check: Check, transform: str) -> None:
+    agrees(check, machine([4, 9], transform))
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_support_vector_classifiers_with_labels_that_are_strings(
+    check: Check, classes: int, probabilities: bool
+) -> None:
+    agrees(check, machine(NAMES[:classes], probabilities=probabilities))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_probabilities_of_support_vector_classifiers(check: Check, classes: int) -> None:
+    agrees(check, machine(list(range(classes)), probabilities=True))
+
+
+def test_classifiers_without_support_vectors(check: Check) -> None:
+    linear = {"kernel_type": "LINEAR", "kernel_params": KERNELS["LINEAR"]}
+    given = {"coefficients": numbers(9, seed=5).tolist(), "rho": [0.25], **linear}
+    agrees(check, model("SVMClassifier", [STRING, FLOAT], classlabels_strings=NAMES, **given))
+    two = model("SVMClassifier", [LABEL, FLOAT], classlabels_ints=[0, 1], **given)
+    with pytest.raises(UnsupportedModelError, match="2 classes and 0 support vectors"):
+        load(two)
+
+
 @pytest.mark.parametrize("inputs", ["float32", "int64"])
 def test_scalers(check: Check, inputs: str) -> None:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
