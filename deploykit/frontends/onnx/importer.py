@@ -39,6 +39,7 @@ from deploykit.compiler.operators.text.strings import (
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
+from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.misfit import reason_for
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.operands import require_operands
@@ -376,7 +377,7 @@ class GraphImporter:
         if importer is not None:
             if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
                 result = importer(context, node, *inputs, importer=self, scope=scope)
-            elif strings and not node.domain and node.op_type in MOVING:
+            elif strings and node.domain in ("", ML) and node.op_type in MOVING:
                 return moved(context, inputs, lambda given: importer(context, node, *given))
             else:
                 result = importer(context, node, *inputs)
