@@ -86,13 +86,20 @@ def _at(rest: Sequence[ir.Expr], axis: int, position: IntExpr) -> tuple[IntExpr,
     return (*rest[:axis], position, *rest[axis:])
 
 
-def unique(ctx: Context, x: Value, axis: int | None, *, in_order: bool = True) -> tuple[Value, ...]:
+def unique(
+    ctx: Context, x: Value, axis: int | None, *, in_order: bool = True, keys: Value | None = None
+) -> tuple[Value, ...]:
     """numpy.unique of the slices along `axis`, or of all elements. Returns the distinct slices, the first position of
     each, the index among them of each slice of `x`, and how often each occurs. With `in_order` they are in ascending
-    order, else in the order of their first positions."""
+    order, else in the order of their first positions. If the numbers of `x` stand for something else, `keys` are
+    numbers that compare like it."""
     order = [] if axis is None else [axis, *(i for i in range(x.rank) if i != axis)]
-    moved = ctx.reshape(x, (ctx.product(x.shape),)) if axis is None else transpose(ctx, x, order)
-    rows = ctx.reshape(moved, (moved.shape[0], ctx.product(moved.shape[1:])))
+
+    def turned(v: Value) -> Value:
+        return ctx.reshape(v, (ctx.product(v.shape),)) if axis is None else transpose(ctx, v, order)
+
+    moved, compared = turned(x), turned(x if keys is None else keys)
+    rows = ctx.reshape(compared, (compared.shape[0], ctx.product(compared.shape[1:])))
     first, inverse, counts, count = _groups(ctx, rows, in_order=in_order)
     (found,) = ctx.ints(count, minimum=0, maximum=rows.shape[0], hint="unique")
     first, counts = (take(ctx, v, [Piece(0, found)]) for v in (first, counts))

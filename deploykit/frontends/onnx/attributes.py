@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from deploykit.compiler.operators.building import windows as sliding
 from deploykit.compiler.operators.building.errors import Unsupported
 
@@ -46,9 +48,12 @@ def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]
     return values
 
 
-def integer_labels(node: Node, name: str) -> list[int]:
-    """The labels of the classes. Raises `Unsupported` for strings."""
-    labels = node.ints(name, [])
-    if not labels:
-        raise Unsupported("labels that are strings")
+def class_labels(node: Node, integers: str) -> np.ndarray:
+    """The labels of the classes: strings, or else integers, whose attribute is called `integers`.
+
+    Raises `Unsupported` if there are neither."""
+    strings = node.strings("classlabels_strings", [])
+    labels = np.array(strings, object) if strings else np.array(node.ints(integers, []), np.int64)
+    if not labels.size:
+        raise Unsupported(f"no labels: give classlabels_strings or {integers}")
     return labels

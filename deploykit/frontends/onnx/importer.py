@@ -39,6 +39,7 @@ from deploykit.compiler.operators.text.strings import (
 from deploykit.errors import Problem, UnsupportedModelError, UsageError
 from deploykit.frontends.onnx import folding, ops, registry, symbolic
 from deploykit.frontends.onnx.attempts import Refused, only_way
+from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.blocked import mark_blocks
 from deploykit.frontends.onnx.caches import dims_that_may_be_empty
 from deploykit.frontends.onnx.misfit import reason_for
@@ -384,7 +385,7 @@ class GraphImporter:
         if importer is not None:
             if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
                 result = importer(context, node, *inputs, importer=self, scope=scope)
-            elif strings and not node.domain and node.op_type in MOVING:
+            elif strings and node.domain in ("", ML) and node.op_type in MOVING:
                 return moved(context, inputs, lambda given: importer(context, node, *given))
             else:
                 result = importer(context, node, *inputs)

@@ -47,9 +47,7 @@ class Check:
             for position, feeds in enumerate(runs):
                 wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
                 for (name, got), want in zip(session.run(feeds).items(), wanted, strict=True):
-                    shapes = [x.shape for x in feeds.values()]
-                    assert (got.dtype, got.shape) == (np.asarray(want).dtype, np.shape(want)), f"{name} of {shapes}"
-                    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=f"{name} of {shapes}")
+                    _compare(got, np.asarray(want), rtol, f"{name} of {[x.shape for x in feeds.values()]}")
 
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto, *runs: Feeds) -> Iterator[Session]:
@@ -59,14 +57,26 @@ class Check:
             yield session
 
 
+def _compare(got: np.ndarray, want: np.ndarray, rtol: float, what: str) -> None:
+    """Check a result. Strings must be equal."""
+    if want.dtype.kind in "OU":
+        assert (got.shape, got.tolist()) == (want.shape, want.tolist()), what
+        return
+    assert (got.dtype, got.shape) == (want.dtype, want.shape), what
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol, err_msg=what)
+
+
 def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[int, int]]:
-    """Bounds of every dim, with room around its sizes in `runs`."""
+    """Bounds of every dim, with room around its sizes in `runs`. The bytes of strings are a dim."""
     sizes: dict[str, list[int]] = {}
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not dim.HasField("dim_value") or dim.dim_value < 0:
                 name = dim_name(value.name, axis, dim.dim_param)
                 sizes.setdefault(name, []).extend(np.shape(feeds[value.name])[axis] for feeds in runs)
+        if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+            totals = [sum(len(s.encode()) for s in feeds[value.name].reshape(-1)) for feeds in runs]
+            sizes[f"{value.name}_utf8"] = [0, *totals]
     return {name: (min(1, *found), 2 * max(found) + 2) for name, found in sizes.items() if found}
 
 

@@ -15,7 +15,9 @@ from deploykit.errors import UnsupportedModelError
 from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers
 
 ROWS = tuple({"x": numbers(n, 3, seed=n)} for n in (1, 5, 33))
-LABEL, FLOAT = TensorProto.INT64, TensorProto.FLOAT
+LABEL, FLOAT, STRING = TensorProto.INT64, TensorProto.FLOAT, TensorProto.STRING
+NAMES = ["dog", "", "Käfer"]
+"""Labels that are strings."""
 
 
 def model(operator: str, outputs: list[int], inputs: int = FLOAT, **attributes: Any) -> onnx.ModelProto:
@@ -31,14 +33,21 @@ def agrees(check: Check, made: onnx.ModelProto, *runs: dict[str, np.ndarray]) ->
     check(made, *(runs or ROWS), expected=by_onnxruntime(made, *(runs or ROWS)))
 
 
-def classifier(ids: tuple[int, ...], votes: list[list[float]], labels: list[int], **more: Any) -> onnx.ModelProto:
+def label_attribute(integers: str, labels: list[Any]) -> tuple[int, dict[str, Any]]:
+    """The type of labels, and the attribute that holds them."""
+    strings = isinstance(labels[0], str)
+    return (STRING if strings else LABEL), {"classlabels_strings" if strings else integers: labels}
+
+
+def classifier(ids: tuple[int, ...], votes: list[list[float]], labels: list[Any], **more: Any) -> onnx.ModelProto:
     """A stump on the first column and one on the second. Each row of `votes` is for one of the four leaves, with one
     vote for each of `ids`."""
     leaves = [(0, 1), (0, 2), (1, 1), (1, 2)]
     cast = [(leaf, i, w) for leaf, row in zip(leaves, votes, strict=True) for i, w in zip(ids, row, strict=True)]
+    kind, given = label_attribute("classlabels_int64s", labels)
     return model(
         "TreeEnsembleClassifier",
-        [LABEL, FLOAT],
+        [kind, FLOAT],
         nodes_treeids=[0, 0, 0, 1, 1, 1],
         nodes_nodeids=[0, 1, 2] * 2,
         nodes_featureids=[0, 0, 0, 1, 0, 0],
@@ -50,7 +59,7 @@ def classifier(ids: tuple[int, ...], votes: list[list[float]], labels: list[int]
         class_nodeids=[leaf[1] for leaf, _, _ in cast],
         class_ids=[i for _, i, _ in cast],
         class_weights=[w for _, _, w in cast],
-        classlabels_int64s=labels,
+        **given,
         **more,
     )
 
@@ -93,20 +102,41 @@ def test_classes_without_votes_are_refused() -> None:
         load(classifier((0, 1), votes, [0, 1, 2]))
 
 
+def linear_classifier(rows: int, labels: list[Any], transform: str = "NONE") -> onnx.ModelProto:
+    kind, given = label_attribute("classlabels_ints", labels[: max(rows, 2)])
+    return model(
+        "LinearClassifier",
+        [kind, FLOAT],
+        coefficients=numbers(rows * 3, seed=2).tolist(),
+        intercepts=numbers(rows, seed=3).tolist(),
+        post_transform=transform,
+        **given,
+    )
+
+
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_linear_classifiers(check: Check, transform: str, rows: int) -> None:
-    agrees(
-        check,
-        model(
-            "LinearClassifier",
-            [LABEL, FLOAT],
-            coefficients=numbers(rows * 3, seed=2).tolist(),
-            intercepts=numbers(rows, seed=3).tolist(),
-            classlabels_ints=[4, 2, 9][: max(rows, 2)],
-            post_transform=transform,
-        ),
-    )
+    agrees(check, linear_classifier(rows, [4, 2, 9], transform))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_linear_classifiers_with_labels_that_are_strings(check: Check, rows: int) -> None:
+    agrees(check, linear_classifier(rows, NAMES))
+
+
+@pytest.mark.parametrize(
+    ("ids", "votes"),
+    [
+        ((0,), ONE["probability"]),
+        ((0,), ONE["margin"]),
+        ((0, 1), [[0.75, 0.0], [0.25, 0.0], [0.5, 0.0], [0.25, 0.75]]),
+        ((0, 1, 2), THREE),
+    ],
+    ids=["probability", "margin", "both", "three"],
+)
+def test_trees_with_labels_that_are_strings(check: Check, ids: tuple[int, ...], votes: list[list[float]]) -> None:
+    agrees(check, classifier(ids, votes, NAMES[: max(2, len(ids))]))
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
@@ -182,6 +212,54 @@ def test_support_vector_classifiers(check: Check, kernel: str) -> None:
     )
 
 
+def machine(labels: list[Any], transform: str = "NONE", *, probabilities: bool = False) -> onnx.ModelProto:
+    """A classifier with two vectors for each class."""
+    count = len(labels)
+    pairs, vectors = count * (count - 1) // 2, 2 * count
+    kind, given = label_attribute("classlabels_ints", labels)
+    if probabilities:
+        given |= {"prob_a": numbers(pairs, seed=7).tolist(), "prob_b": (numbers(pairs, seed=8) / 8).tolist()}
+    return model(
+        "SVMClassifier",
+        [kind, FLOAT],
+        kernel_type="RBF",
+        kernel_params=KERNELS["RBF"],
+        support_vectors=numbers(vectors * 3, seed=4).tolist(),
+        coefficients=numbers(vectors * (count - 1), seed=5).tolist(),
+        rho=(numbers(pairs, seed=6) / 4).tolist(),
+        vectors_per_class=[2] * count,
+        post_transform=transform,
+        **given,
+    )
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+def test_support_vector_classifiers_of_two_classes(check: Check, transform: str) -> None:
+    agrees(check, machine([4, 9], transform))
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_support_vector_classifiers_with_labels_that_are_strings(
+    check: Check, classes: int, probabilities: bool
+) -> None:
+    agrees(check, machine(NAMES[:classes], probabilities=probabilities))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_probabilities_of_support_vector_classifiers(check: Check, classes: int) -> None:
+    agrees(check, machine(list(range(classes)), probabilities=True))
+
+
+def test_classifiers_without_support_vectors(check: Check) -> None:
+    linear = {"kernel_type": "LINEAR", "kernel_params": KERNELS["LINEAR"]}
+    given = {"coefficients": numbers(9, seed=5).tolist(), "rho": [0.25], **linear}
+    agrees(check, model("SVMClassifier", [STRING, FLOAT], classlabels_strings=NAMES, **given))
+    two = model("SVMClassifier", [LABEL, FLOAT], classlabels_ints=[0, 1], **given)
+    with pytest.raises(UnsupportedModelError, match="2 classes and 0 support vectors"):
+        load(two)
+
+
 @pytest.mark.parametrize("inputs", ["float32", "int64"])
 def test_scalers(check: Check, inputs: str) -> None:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
@@ -214,9 +292,7 @@ def test_one_hot_encoders(check: Check, inputs: str) -> None:
     agrees(check, model("OneHotEncoder", [FLOAT], kind, cats_int64s=[1, 2, -3], zeros=1), {"x": x}, {"x": x[:1]})
 
 
-def test_string_labels_are_refused() -> None:
-    made = model(
-        "LinearClassifier", [TensorProto.STRING, FLOAT], coefficients=[1.0] * 9, classlabels_strings=["a", "b"]
-    )
-    with pytest.raises(UnsupportedModelError, match="labels that are strings"):
+def test_classifiers_without_labels_are_refused() -> None:
+    made = model("LinearClassifier", [STRING, FLOAT], coefficients=[1.0] * 9, intercepts=[0.0] * 3)
+    with pytest.raises(UnsupportedModelError, match="no labels: give classlabels_strings or classlabels_ints"):
         load(made)

@@ -18,6 +18,7 @@ from deploykit.compiler.operators.indexing import pick
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.reductions import extreme_positions
 from deploykit.compiler.operators.softmax import softmax
+from deploykit.compiler.operators.text.strings import string_of, text_of
 
 
 def transformed(ctx: Context, scores: Value, transform: str) -> Value:
@@ -33,13 +34,13 @@ def transformed(ctx: Context, scores: Value, transform: str) -> Value:
     raise Unsupported(f"post_transform {transform}")
 
 
-def best_label(ctx: Context, scores: Value, labels: list[int]) -> Value:
+def best_label(ctx: Context, scores: Value, labels: np.ndarray) -> Value:
     """The label of the largest score of each row; of equal scores, the first."""
     positions = extreme_positions(ctx, scores, 1, largest=True)
-    return _labels(ctx, ctx.reshape(positions, (scores.shape[0],)), labels)
+    return labels_at(ctx, ctx.reshape(positions, (scores.shape[0],)), labels)
 
 
-def above(ctx: Context, score: Value, limit: float, labels: list[int]) -> Value:
+def above(ctx: Context, score: Value, limit: float, labels: np.ndarray) -> Value:
     """The second label if a score `[n, 1]` is above `limit`, else the first."""
     flat = ctx.reshape(score, (score.shape[0],))
 
@@ -47,7 +48,7 @@ def above(ctx: Context, score: Value, limit: float, labels: list[int]) -> Value:
         over = v > tirx.const(limit, str(v.ty.dtype))
         return tirx.Select(over, tirx.const(1, "int64"), tirx.const(0, "int64"))
 
-    return _labels(ctx, elementwise(ctx, "above", pick, flat, dtype="int64"), labels)
+    return labels_at(ctx, elementwise(ctx, "above", pick, flat, dtype="int64"), labels)
 
 
 def both_scores(ctx: Context, score: Value, transform: str, *, opposite: bool) -> Value:
@@ -63,10 +64,15 @@ def both_scores(ctx: Context, score: Value, transform: str, *, opposite: bool) -
     return concat(ctx, [first, score], 1)
 
 
-def _labels(ctx: Context, positions: Value, labels: list[int]) -> Value:
-    if labels == list(range(len(labels))):
+def labels_at(ctx: Context, positions: Value, labels: np.ndarray) -> Value:
+    """The labels, integers or strings, at `positions`, which are within `labels`."""
+    if labels.tolist() == list(range(len(labels))):
         return positions
-    return pick(ctx, ctx.constant(np.array(labels, np.int64)), positions, 0)
+    table = ctx.constant(labels)
+    if labels.dtype != object:
+        return pick(ctx, table, positions, 0)
+    text = text_of(ctx, table)
+    return string_of(pick(ctx, text.spans, positions, 0), text.data)
 
 
 def _logistic(v: ir.Expr) -> ir.Expr:

@@ -1,15 +1,15 @@
-"""Encoders: Binarizer and LabelEncoder of single values, TfIdfVectorizer of rows of integers.
+"""Encoders: Binarizer and LabelEncoder of single values, TfIdfVectorizer of rows of integers or strings.
 
 TfIdfVectorizer counts each n-gram of a pool at each position of a row. The items of an n-gram may be apart by any
 stride up to the number of skipped items plus one; a unigram is counted once per position. A column has the count (TF),
-1 or 0 times its weight (IDF), or the count times its weight (TFIDF). (Source: the operators of these names of ONNX and
-ai.onnx.ml.)
+the weight of its n-gram if it occurs (IDF), or the count times this weight (TFIDF), where weights are 1 by default.
+(Source: the operators of these names of ONNX and ai.onnx.ml.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,8 +22,8 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import minimum
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.operators import lookup
-from deploykit.compiler.operators.text.strings import string_of, text_of
+from deploykit.compiler.operators.text.operators import codes, lookup
+from deploykit.compiler.operators.text.strings import STRING, string_of, text_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -105,10 +105,10 @@ def _searched(ctx: Context, x: Value, keys: np.ndarray, table: dict[Any, Any], l
 class Grams:
     """A pool of n-grams. `items` are the items of all n-grams: first the unigrams, then the bigrams, and so on; those
     of each length start at one of `firsts`. `columns` are the columns of the result in which each n-gram is counted;
-    `weights` are those of the columns, or empty. Only n-grams of length `shortest` to `longest` are counted. `skips` is
+    `weights` are those of the n-grams, or empty. Only n-grams of length `shortest` to `longest` are counted. `skips` is
     the number of items that may be skipped between two items of an n-gram."""
 
-    items: Sequence[int]
+    items: Sequence[int] | Sequence[str]
     firsts: Sequence[int]
     columns: Sequence[int]
     weights: Sequence[float]
@@ -123,9 +123,14 @@ class Grams:
 
 
 def tf_idf(ctx: Context, x: Value, grams: Grams, weighting: Weighting) -> Value:
-    """The weighted counts of the n-grams in each row of `x`, `[..., items]`, as `[..., columns]` in float32."""
+    """The weighted counts of the n-grams in each row of `x`, `[..., items]`, as `[..., columns]` in float32. Strings
+    are replaced by their positions among the different items, which are then counted."""
     groups = _groups(len(grams.items), list(grams.firsts))
     _check(grams, groups)
+    if x.dtype == STRING:
+        words = list(dict.fromkeys(map(str, grams.items)))
+        numbers = {word: number for number, word in enumerate(words)}
+        x, grams = codes(ctx, x, words), replace(grams, items=[numbers[str(item)] for item in grams.items])
     rows, length, width = x.shape[:-1], x.shape[-1], grams.width
     tables = [
         np.array(grams.items or [0], np.int64),
@@ -134,27 +139,24 @@ def tf_idf(ctx: Context, x: Value, grams: Grams, weighting: Weighting) -> Value:
     ]
 
     def count_group(code: Code, row: list[ir.Expr], group: _Group, arrays: tuple[Array, ...]) -> None:
-        data, items, places, result = arrays
+        data, items, places, factors, result = arrays
         strides: IntExpr = 1 if group.size == 1 else minimum(min(grams.skips, MOST_SKIPS), length - 1) + 1
         with loops(code, (group.count, strides)) as (gram, skipped):
             stride, first = skipped + 1, group.first_item + gram * group.size
             column = code.cell("column", places[group.number + gram])
+            weighted = grams.weights and weighting != "TF"
+            weight = factors[group.number + gram] if weighted else tirx.const(1, "float32")
             with code.loop("i", tirx.max(length - (group.size - 1) * stride, 0)) as i:
                 pairs = [(data(*row, i + k * stride), items[first + k]) for k in range(group.size)]
                 with code.when(tirx.all(*(tirx.EQ(tirx.Cast("int64", a), b) for a, b in pairs))):
-                    result[(*row, column.value)] = result(*row, column.value) + 1.0
+                    result[(*row, column.value)] = weight + (0.0 if weighting == "IDF" else result(*row, column.value))
 
     def write(code: Code, data: Array, items: Array, places: Array, factors: Array, result: Array) -> None:
         with loops(code, rows) as row:
             with code.loop("j", width) as j:
                 result[(*row, j)] = 0.0
             for group in groups[grams.shortest - 1 : grams.longest]:
-                count_group(code, row, group, (data, items, places, result))
-            if weighting != "TF":
-                with code.loop("j", width) as j:
-                    count = result(*row, j)
-                    seen = tirx.min(count, tirx.const(1, "float32")) if weighting == "IDF" else count
-                    result[(*row, j)] = seen * factors[j] if grams.weights else seen
+                count_group(code, row, group, (data, items, places, factors, result))
 
     def build(*tensors: te.Tensor) -> list[te.Tensor]:
         return imperative("ngrams", tensors, [((*rows, width), "float32")], write)
@@ -193,7 +195,7 @@ def _check(grams: Grams, groups: Sequence[_Group]) -> None:
         )
     if sum(group.count for group in groups) != len(grams.columns) or min(grams.columns, default=-1) < 0:
         raise Unsupported("ngram_indexes must have a number that is not negative for each n-gram of the pool")
-    if grams.weights and len(grams.weights) != grams.width:
-        raise Unsupported(f"{len(grams.weights)} weights for {grams.width} columns")
+    if grams.weights and len(grams.weights) != len(grams.columns):
+        raise Unsupported(f"{len(grams.weights)} weights for {len(grams.columns)} n-grams")
     if grams.skips < 0:
         raise Unsupported(f"max_skip_count is {grams.skips}; the least is 0")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from deploykit.compiler.operators.building.broadcast import elementwise
@@ -28,14 +26,13 @@ def linear_classifier(
     x: Value,
     coefficients: np.ndarray,
     intercepts: np.ndarray | None,
-    labels: Sequence[int],
+    labels: np.ndarray,
     transform: str,
 ) -> tuple[Value, Value]:
     """Labels `[n]` and scores `[n, labels]`. The operands are like those of `linear_regressor`. One of two classes may
     have no coefficients; the scores are then those that `classes` describes.
 
     Raises `Unsupported` if the number of intercepts, if there are any, fits neither case."""
-    labels = list(labels)
     count = len(labels) if intercepts is None or not len(intercepts) else len(intercepts)
     scores = _scores(ctx, x, coefficients, intercepts, count)
     if count == len(labels):

@@ -1,10 +1,10 @@
 """Support vector machines of ai.onnx.ml: SVMRegressor and SVMClassifier.
 
-SVMClassifier takes at least three classes and gives no probabilities.
-
 A kernel function is computed for every row and support vector, followed by a matrix product with the coefficients. A
 classifier decides between each pair of classes. The class with most decisions, of equal ones the first, is the label;
-the scores are those of the pairs.
+the scores are those of the pairs. For two classes, they are the negative score and the score. With `probabilities`,
+there is a score for each class instead: probabilities of the pairs, coupled to probabilities of the classes (Wu, Lin,
+Weng: Probability estimates for multi-class classification by pairwise coupling, 2004) as ONNX Runtime does it.
 
     LINEAR   x . v
     POLY     (gamma * x . v + offset) ** degree
@@ -26,9 +26,15 @@ from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.classical.classes import best_label, transformed
+from deploykit.compiler.operators.classical.classes import best_label, both_scores, transformed
 from deploykit.compiler.operators.matmul import matmul
+
+_LEAST = 1e-7
+"""The least probability that a class of a pair has."""
+_NEAR = 0.005
+_ROUNDS = 100
 
 KernelKind: TypeAlias = Literal["LINEAR", "POLY", "RBF", "SIGMOID"]
 
@@ -79,10 +85,12 @@ def svm_classifier(
     counts: Sequence[int],
     coefficients: np.ndarray,
     rho: np.ndarray,
-    labels: Sequence[int],
+    labels: np.ndarray,
     transform: str,
+    probabilities: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[Value, Value]:
-    """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, pairs]` after `transform`.
+    """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, pairs]` after `transform`. With
+    `probabilities`, factors and offsets of the scores of pairs, the scores are `[n, classes]`.
 
     `vectors`, `[vectors, features]`, has `counts[i]` vectors of class `i`, class by class. `coefficients`,
     `[classes - 1, vectors]`, has the coefficients of each vector against each other class. `rho` is added to the score
@@ -92,7 +100,22 @@ def svm_classifier(
     weights = ctx.constant(_pair_weights(coefficients, counts, pairs))
     scores = elementwise(ctx, "rho", lambda a, b: a + b, matmul(ctx, similar, weights), ctx.constant(rho))
     votes = _votes(ctx, scores, pairs, len(labels))
-    return best_label(ctx, votes, list(labels)), transformed(ctx, scores, transform)
+    label = best_label(ctx, votes, labels)
+    if probabilities is not None:
+        return label, transformed(ctx, _coupled(ctx, scores, pairs, *probabilities), transform)
+    if len(labels) == 2:
+        return label, both_scores(ctx, scores, transform, opposite=transform == "NONE")
+    return label, transformed(ctx, scores, transform)
+
+
+def linear_machine(
+    ctx: Context, x: Value, coefficients: np.ndarray, rho: float, labels: np.ndarray, transform: str
+) -> tuple[Value, Value]:
+    """Labels `[n]` and scores `[n, classes]` without support vectors: `x` times `coefficients`, `[classes, features]`,
+    plus `rho`. The class with the largest score is the label."""
+    products = matmul(ctx, ctx.cast(x, "float32"), ctx.constant(coefficients.T.copy()))
+    scores = elementwise(ctx, "rho", lambda v: v + tirx.const(rho, "float32"), products)
+    return best_label(ctx, scores, labels), transformed(ctx, scores, transform)
 
 
 def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: KernelFunction) -> Value:
@@ -136,6 +159,66 @@ def _votes(ctx: Context, scores: Value, pairs: list[tuple[int, int]], classes: i
         change[row, i], change[row, j] = 1, -1
         lost[j] += 1
     return elementwise(ctx, "votes", lambda a, b: a + b, matmul(ctx, won, ctx.constant(change)), ctx.constant(lost))
+
+
+def _coupled(
+    ctx: Context, scores: Value, pairs: Sequence[tuple[int, int]], factors: np.ndarray, offsets: np.ndarray
+) -> Value:
+    """Probabilities `[n, classes]` from the scores of pairs. That of a pair is the logistic of `-(score * factor +
+    offset)`. At most `_ROUNDS` rounds adapt the probabilities of the classes, until they are `_NEAR` enough."""
+    rows, count = scores.shape[0], max(j for _, j in pairs) + 1
+
+    def probability(score: ir.Expr, factor: ir.Expr, offset: ir.Expr) -> ir.Expr:
+        share = tirx.const(1, "float32") / (tirx.exp(score * factor + offset) + tirx.const(1, "float32"))
+        return tirx.max(tirx.min(share, tirx.const(1 - _LEAST, "float32")), tirx.const(_LEAST, "float32"))
+
+    wins = elementwise(ctx, "wins", probability, scores, ctx.constant(factors), ctx.constant(offsets))
+
+    def write(code: Code, win: Array, matrix: Array, product: Array, result: Array) -> None:
+        with code.loop("row", rows) as row:
+            with code.loop("i", count) as i:
+                result[row, i] = 1.0 / count
+                matrix[row, i, i] = 0.0
+            for pair, (i, j) in enumerate(pairs):
+                first = code.cell("first", win[row, pair])
+                second = code.cell("second", tirx.const(1, "float32") - first.value)
+                matrix[row, i, i] = matrix[row, i, i] + second.value * second.value
+                matrix[row, j, j] = matrix[row, j, j] + first.value * first.value
+                matrix[row, i, j] = tirx.const(0, "float32") - first.value * second.value
+                matrix[row, j, i] = matrix[row, i, j]
+            _adapt(code, row, count, matrix, product, result)
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        outputs = [((rows, count, count), "float32"), ((rows, count), "float32"), ((rows, count), "float32")]
+        return imperative("coupled", tensors, outputs, write)
+
+    return ctx.kernel("coupled", build, wins, dtype=("float32",) * 3)[2]
+
+
+def _adapt(code: Code, row: ir.Expr, count: int, matrix: Array, product: Array, result: Array) -> None:
+    """Write the rounds that adapt the probabilities of a row. `product` is the matrix times the probabilities."""
+    going, rounds = code.cell("going", tirx.const(1, "bool")), code.cell("rounds", 0)
+    with code.repeat(tirx.all(going.value, rounds.value < _ROUNDS)):
+        rounds.value += 1
+        total, worst = code.cell("total", tirx.const(0, "float32")), code.cell("worst", tirx.const(0, "float32"))
+        with code.loop("i", count) as i:
+            product[row, i] = 0.0
+            with code.loop("j", count) as j:
+                product[row, i] = product[row, i] + matrix[row, i, j] * result[row, j]
+            total.value += result[row, i] * product[row, i]
+        with code.loop("i", count) as i:
+            worst.value = tirx.max(worst.value, tirx.abs(product[row, i] - total.value))
+        going.value = worst.value >= tirx.const(_NEAR / count, "float32")
+        with code.when(going.value), code.loop("i", count) as i:
+            own = matrix[row, i, i]
+            change = code.cell("change", (total.value - product[row, i]) / own)
+            result[row, i] = result[row, i] + change.value
+            whole = code.cell("whole", change.value + tirx.const(1, "float32"))
+            twice = product[row, i] * tirx.const(2, "float32")
+            total.value = (total.value + change.value * (change.value * own + twice)) / whole.value / whole.value
+            with code.loop("j", count) as j:
+                product[row, j] = (product[row, j] + change.value * matrix[row, i, j]) / whole.value
+                result[row, j] = result[row, j] / whole.value
 
 
 def _squared_distances(ctx: Context, x: Value, vectors: np.ndarray) -> Value:

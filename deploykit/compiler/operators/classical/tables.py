@@ -1,7 +1,4 @@
-"""Preparing the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer.
-
-OneHotEncoder takes numbers only.
-"""
+"""Preparing the columns of a table (ai.onnx.ml): Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer."""
 
 from __future__ import annotations
 
@@ -16,10 +13,13 @@ from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.indices import checked
 from deploykit.compiler.operators.building.integers import equal
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, SUM, reduce_axes
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.classical.encoding import label_encoder
 from deploykit.compiler.operators.joining import concat
+from deploykit.compiler.operators.text.strings import STRING
 
 Norm: TypeAlias = Literal["MAX", "L1", "L2"]
 
@@ -63,21 +63,24 @@ def imputer(ctx: Context, x: Value, imputed: Sequence[float], replaced: float) -
     return elementwise(ctx, "imputer", choose, x, columns)
 
 
-def one_hot_encoder(ctx: Context, x: Value, categories: Sequence[int]) -> Value:
+def one_hot_encoder(ctx: Context, x: Value, categories: Sequence[int] | Sequence[str], *, zeros: bool) -> Value:
     """One-hot encoding of `x`, `[...]`, as `[..., categories]` in float32: 1 in the column of the element's category.
-    An element of no category gives zeros."""
-    whole = ctx.cast(x, "int64")
-    table = ctx.constant(np.array(categories, np.int64))
-    shape = (*x.shape, len(categories))
+    An element of no category gives zeros, or is refused when the model runs unless `zeros`. Numbers are cut off to
+    integers."""
+    count = len(categories)
+    keys = np.array(categories, object if x.dtype == STRING else np.int64)
+    places = label_encoder(ctx, x, keys, np.arange(count), count)
+    if not zeros:
+        places = checked(ctx, places, [(0, count - 1)], position=0, what="category numbers of")
 
-    def build(values: te.Tensor, names: te.Tensor) -> te.Tensor:
+    def build(columns: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
-            hot = tirx.EQ(values(*index[:-1]), names(index[-1]))
+            hot = tirx.EQ(columns(*index[:-1]), tirx.Cast(columns.dtype, index[-1]))
             return tirx.Select(hot, tirx.const(1, "float32"), tirx.const(0, "float32"))
 
-        return compute(shape, element, name="hot")
+        return compute((*x.shape, count), element, name="hot")
 
-    return ctx.kernel("one_hot_encoder", build, whole, table, dtype="float32")
+    return ctx.kernel("one_hot_encoder", build, places, dtype="float32")
 
 
 def feature_vectorizer(ctx: Context, inputs: Sequence[Value]) -> Value:

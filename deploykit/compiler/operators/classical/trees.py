@@ -10,7 +10,7 @@ probability and is compared with one half. ONNX does not define this; it is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Literal, TypeAlias
 
@@ -55,14 +55,13 @@ def tree_ensemble(
 
 
 def tree_classifier(
-    ctx: Context, x: Value, forest: Forest, labels: Sequence[int], base: np.ndarray | None, transform: str
+    ctx: Context, x: Value, forest: Forest, labels: np.ndarray, base: np.ndarray | None, transform: str
 ) -> tuple[Value, Value]:
     """Labels `[n]` of the rows of `x`, `[n, features]`, and scores `[n, labels]` in float32 after `transform`. Scores
     are the sums of the votes for each class, plus `base`.
 
-    Raises `Unsupported` where runtimes differ: two classes with base values; two classes with votes for both and labels
-    other than 0 and 1; negative votes that leave classes out."""
-    labels = list(labels)
+    Raises `Unsupported` where runtimes differ: two classes with base values; two classes with votes for both and
+    integer labels other than 0 and 1; negative votes that leave classes out."""
     voted = set(forest.target.tolist())
     bases = 0 if base is None else len(base)
     if len(labels) == 2 and voted == {0} and bases <= 1:
@@ -70,14 +69,15 @@ def tree_classifier(
         probability = bool((forest.weight >= 0).all())
         label = classes.above(ctx, score, 0.5 if probability else 0.0, labels)
         return label, classes.both_scores(ctx, score, transform, opposite=not probability)
-    if len(labels) == 2 and not (voted == {0, 1} and labels == [0, 1] and not bases):
+    plain = labels.dtype == object or labels.tolist() == [0, 1]
+    if len(labels) == 2 and not (voted == {0, 1} and plain and not bases):
         raise Unsupported("two classes with such votes and base values")
     if len(labels) > 2 and not bases and (forest.weight < 0).any() and not _complete(forest, len(labels)):
         raise Unsupported("negative votes of leaves that leave classes out")
     if bases not in {0, len(labels)}:
         raise Unsupported(f"{bases} base values for {len(labels)} classes")
     scores = _scores(ctx, x, forest, len(labels), base)
-    label = classes.best_label(ctx, scores, labels) if len(labels) > 2 else _second_is_positive(ctx, scores)
+    label = classes.best_label(ctx, scores, labels) if len(labels) > 2 else _second_if_positive(ctx, scores, labels)
     return label, classes.transformed(ctx, scores, transform)
 
 
@@ -91,10 +91,10 @@ def _with_base(ctx: Context, scores: Value, base: np.ndarray | None) -> Value:
     return elementwise(ctx, "base_values", lambda a, b: a + b, scores, ctx.constant(base, scores.dtype))
 
 
-def _second_is_positive(ctx: Context, scores: Value) -> Value:
-    """The label that ONNX Runtime gives for two classes with one score each: 1 if the second score is above 0."""
+def _second_if_positive(ctx: Context, scores: Value, labels: np.ndarray) -> Value:
+    """The label that ONNX Runtime gives for two classes with one score each: the second if its score is above 0."""
     second = take(ctx, scores, [Piece(0, scores.shape[0]), Piece(1, 1)])
-    return classes.above(ctx, second, 0.0, [0, 1])
+    return classes.above(ctx, second, 0.0, labels)
 
 
 def _complete(forest: Forest, count: int) -> bool:

@@ -1,4 +1,4 @@
-"""Operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, and lookup in a list of strings.
+"""Operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, lookup in a list of strings, and ranks.
 
 Without a delimiter, StringSplit splits at whitespace as Python does.
 """
@@ -13,6 +13,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.building.sorting import merge_sort
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.text.regular_expressions import compiled
 from deploykit.compiler.operators.text.strings import (
@@ -150,6 +151,32 @@ def lookup(ctx: Context, x: Value, keys: Sequence[str], labels: Value) -> Value:
 
     operands = (flat(ctx, text.spans), text.data, names.spans, names.data, places, labels)
     return ctx.reshape(ctx.kernel("lookup", build, *operands, dtype=labels.dtype), x.shape)
+
+
+def codes(ctx: Context, x: Value, words: Sequence[str]) -> Value:
+    """The position of each string in `words`, which all differ; the number of words for a string that is none."""
+    return lookup(ctx, x, words, ctx.constant(np.arange(len(words) + 1)))
+
+
+def ranks(ctx: Context, x: Value) -> Value:
+    """For each string, the number of strings of `x` that sort before it by their bytes. Equal strings have the same."""
+    text, count = text_of(ctx, x), ctx.product(x.shape)
+
+    def write(code: Code, spans: Array, data: Array, result: Array, order: Array, scratch: Array) -> None:
+        def before(code: Code, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+            return _compared(code, spans[a], data, spans[b], data).value < 0
+
+        merge_sort(code, order, scratch, count, before)
+        with code.loop("i", count) as i:
+            last = order[tirx.max(i - 1, 0)]
+            new = code.cell("new", before(code, last, order[i]))
+            result[order[i]] = tirx.Select(tirx.any(i == 0, new.value), i, result[last])
+
+    def build(*tensors: te.Tensor) -> list[te.Tensor]:
+        return imperative("ranks", tensors, [((count,), "int64")] * 3, write)
+
+    found, *_ = ctx.kernel("ranks", build, flat(ctx, text.spans), text.data, dtype=("int64",) * 3)
+    return ctx.reshape(found, x.shape)
 
 
 def _broadcast(ctx: Context, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:

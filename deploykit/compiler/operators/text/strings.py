@@ -33,12 +33,12 @@ LENGTH = 32
 
 MOVING = frozenset(
     {
-        *("Concat", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad"),
-        *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Tile"),
-        *("Transpose", "Unsqueeze", "Where"),
+        *("ArrayFeatureExtractor", "Concat", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
+        *("Identity", "Pad", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze"),
+        *("Tile", "Transpose", "Unsqueeze", "Where"),
     }
 )
-"""The operators whose results are elements of their inputs."""
+"""The operators of ONNX whose results are elements of their inputs."""
 
 
 def is_string(value: object) -> bool:

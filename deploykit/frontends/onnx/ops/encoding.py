@@ -1,11 +1,13 @@
-"""Imports the ONNX operators Binarizer, LabelEncoder, TfIdfVectorizer (`compiler.operators.classical.encoding`).
+"""Imports the ONNX operators Binarizer, LabelEncoder, CategoryMapper, TfIdfVectorizer
+(`compiler.operators.classical.encoding`).
 
-LabelEncoder has a separate attribute per dtype for its keys, values and default. A TfIdfVectorizer with a pool of
-strings is refused.
+LabelEncoder has a separate attribute per dtype for its keys, values and default. Its first version, and CategoryMapper,
+map strings to integers if the input has strings, else integers to strings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -14,6 +16,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value, constant
 from deploykit.compiler.operators.classical import encoding
+from deploykit.compiler.operators.text.strings import STRING
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -24,6 +27,24 @@ def binarizer(ctx: Context, node: Node, x: Value) -> Value:
     return encoding.binarizer(ctx, x, node.float("threshold", 0.0))
 
 
+@operator("LabelEncoder", domain=ML)
+def positions(ctx: Context, node: Node, x: Value) -> Value:
+    names = node.strings("classes_strings")
+    return _mapped(ctx, node, x, np.arange(len(names)), np.array(names, object))
+
+
+@operator("CategoryMapper", domain=ML)
+def category_mapper(ctx: Context, node: Node, x: Value) -> Value:
+    numbers, names = node.ints("cats_int64s"), node.strings("cats_strings")
+    return _mapped(ctx, node, x, np.array(numbers, np.int64), np.array(names, object))
+
+
+def _mapped(ctx: Context, node: Node, x: Value, numbers: np.ndarray, names: np.ndarray) -> Value:
+    """`numbers` from `names`, or `names` from `numbers`."""
+    keys, values = (names, numbers) if x.dtype == STRING else (numbers, names)
+    return encoding.label_encoder(ctx, x, keys, values, _default(node, values.dtype))
+
+
 @operator("LabelEncoder", domain=ML, since=2)
 def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
     keys, values = _mapping(node, "keys"), _mapping(node, "values")
@@ -32,10 +53,12 @@ def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("TfIdfVectorizer", since=9)
 def tf_idf(ctx: Context, node: Node, x: Value) -> Value:
-    if not node.has("pool_int64s"):
-        raise Unsupported("a pool of strings")
+    pool: Sequence[int] | Sequence[str]
+    pool = node.strings("pool_strings", []) if x.dtype == STRING else node.ints("pool_int64s", [])
+    if not pool:
+        raise Unsupported(f"no pool for an input of {x.dtype}: give pool_strings or pool_int64s")
     grams = encoding.Grams(
-        items=node.ints("pool_int64s"),
+        items=pool,
         firsts=node.ints("ngram_counts"),
         columns=node.ints("ngram_indexes"),
         weights=node.floats("weights", []),

@@ -1,5 +1,4 @@
-"""Imports the ONNX operators LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`). String labels
-are refused."""
+"""Imports the ONNX operators LinearRegressor, LinearClassifier (`compiler.operators.classical.linear`)."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import numpy as np
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import linear
-from deploykit.frontends.onnx.attributes import ML, integer_labels
+from deploykit.frontends.onnx.attributes import ML, class_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -21,7 +20,7 @@ def linear_regressor(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("LinearClassifier", domain=ML)
 def linear_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
-    labels, transform = integer_labels(node, "classlabels_ints"), node.string("post_transform", "NONE")
+    labels, transform = class_labels(node, "classlabels_ints"), node.string("post_transform", "NONE")
     return linear.linear_classifier(ctx, x, *_parameters(node), labels, transform)
 
 

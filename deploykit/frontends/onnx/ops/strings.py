@@ -1,12 +1,13 @@
-"""Imports the ONNX operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit
+"""Imports the ONNX operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, Unique
 (`compiler.operators.text.operators`), and StringNormalizer (`compiler.operators.text.normalizer`)."""
 
 from __future__ import annotations
 
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.ranking import unique
 from deploykit.compiler.operators.text import normalizer, operators
-from deploykit.compiler.operators.text.strings import OF_STRINGS
+from deploykit.compiler.operators.text.strings import OF_STRINGS, string_of, text_of
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -14,6 +15,14 @@ from deploykit.frontends.onnx.registry import operator
 @operator("Equal", domain=OF_STRINGS)
 def equal_strings(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     return operators.equal_strings(ctx, a, b)
+
+
+@operator("Unique", domain=OF_STRINGS)
+def unique_strings(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    text, axis = text_of(ctx, x), node.axis(x.rank) if node.has("axis") else None
+    in_order, keys = node.int("sorted", 1) != 0, operators.ranks(ctx, x)
+    spans, *others = unique(ctx, text.spans, axis, in_order=in_order, keys=keys)
+    return string_of(spans, text.data), *others
 
 
 @operator("StringConcat")

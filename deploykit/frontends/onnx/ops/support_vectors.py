@@ -1,6 +1,7 @@
 """Imports the ONNX operators SVMRegressor, SVMClassifier (`compiler.operators.classical.support_vectors`).
 
-Classifiers with two classes, without support vectors, or with probabilities are refused.
+A classifier of one class is refused, and so is one of two classes without support vectors, whose label ONNX does not
+define.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import support_vectors as machines
-from deploykit.frontends.onnx.attributes import ML, integer_labels
+from deploykit.frontends.onnx.attributes import ML, class_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -37,20 +38,27 @@ def svm_regressor(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("SVMClassifier", domain=ML)
 def svm_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
-    labels = integer_labels(node, "classlabels_ints")
-    counts = node.ints("vectors_per_class", [])
-    if len(labels) < 3 or not counts or node.has("prob_a"):
-        raise Unsupported("two classes, no support vectors, or probabilities")
+    labels = class_labels(node, "classlabels_ints")
+    counts, transform = node.ints("vectors_per_class", []), node.string("post_transform", "NONE")
+    coefficients, rho = _numbers(node, "coefficients"), _numbers(node, "rho")
+    if len(labels) < (2 if sum(counts) else 3):
+        raise Unsupported(f"{len(labels)} classes and {sum(counts)} support vectors")
+    if not sum(counts):
+        return machines.linear_machine(ctx, x, coefficients.reshape(len(labels), -1), float(rho[0]), labels, transform)
+    pairs = len(labels) * (len(labels) - 1) // 2
+    if not (len(counts), len(rho)) == (len(labels), pairs):
+        raise Unsupported(f"{len(counts)} numbers of vectors and {len(rho)} offsets for {len(labels)} classes")
     return machines.svm_classifier(
         ctx,
         x,
         _kernel(node),
         _numbers(node, "support_vectors").reshape(sum(counts), -1),
         counts,
-        _numbers(node, "coefficients").reshape(len(labels) - 1, -1),
-        _numbers(node, "rho"),
+        coefficients.reshape(len(labels) - 1, -1),
+        rho,
         labels,
-        node.string("post_transform", "NONE"),
+        transform,
+        (_numbers(node, "prob_a"), _numbers(node, "prob_b")) if node.floats("prob_a", []) else None,
     )
 
 

@@ -1,8 +1,5 @@
 """Imports the ONNX operators Scaler, Normalizer, Imputer, OneHotEncoder, FeatureVectorizer
-(`compiler.operators.classical.tables`).
-
-A OneHotEncoder of strings is refused, and so is one that must fail for a value that is not a category (zeros=0).
-"""
+(`compiler.operators.classical.tables`)."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import tables
+from deploykit.compiler.operators.text.strings import STRING
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -42,12 +40,10 @@ def imputer(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("OneHotEncoder", domain=ML)
 def one_hot_encoder(ctx: Context, node: Node, x: Value) -> Value:
-    categories = node.ints("cats_int64s", [])
+    categories = node.strings("cats_strings", []) if x.dtype == STRING else node.ints("cats_int64s", [])
     if not categories:
-        raise Unsupported("categories that are strings")
-    if not node.int("zeros", 1):
-        raise Unsupported("zeros=0, which demands an error for a value that is no category")
-    return tables.one_hot_encoder(ctx, x, categories)
+        raise Unsupported(f"no categories for an input of {x.dtype}: give cats_strings or cats_int64s")
+    return tables.one_hot_encoder(ctx, x, categories, zeros=bool(node.int("zeros", 1)))
 
 
 @operator("FeatureVectorizer", domain=ML)

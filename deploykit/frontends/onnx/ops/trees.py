@@ -1,7 +1,7 @@
 """Imports the ONNX operators TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier
 (`compiler.operators.classical.trees`).
 
-The attributes of TreeEnsemble differ from those of the two operators that it replaces. String labels are refused.
+The attributes of TreeEnsemble differ from those of the two operators that it replaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import trees
 from deploykit.compiler.operators.classical.forest import MEMBER, MODES, Forest
-from deploykit.frontends.onnx.attributes import ML, integer_labels
+from deploykit.frontends.onnx.attributes import ML, class_labels
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -66,7 +66,7 @@ def tree_ensemble_regressor(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
-    labels = integer_labels(node, "classlabels_int64s")
+    labels = class_labels(node, "classlabels_int64s")
     forest, transform = _forest(node, "class"), node.string("post_transform", "NONE")
     return trees.tree_classifier(ctx, x, forest, labels, _base(node), transform)
 
