@@ -310,7 +310,7 @@ def test_backbones_that_are_unknown(tmp_path: Path, change: dict[str, Any], mess
     [
         ({"dither": 0.1}, UnsupportedModelError, "says dither=0.1, but only 0.0 is known"),
         ({"feature_extractor_type": "SpeechT5FeatureExtractor"}, UnsupportedModelError, "there is WhisperFeature"),
-        ({"hop_length": 0}, UsageError, "says hop_length=0, which is no positive integer"),
+        ({"hop_length": 0}, UsageError, "'hop_length' is 0 .* it must be a positive integer"),
         ({"chunk_length": 2}, UsageError, "describes spectra of 8 bins and 200 frames, .* needs 8 and 100"),
     ],
 )
