@@ -14,6 +14,7 @@ import onnx
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.frontends.onnx import registry
+from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import OPSETS
 from deploykit.frontends.onnx.registry import normalise_domain
@@ -61,6 +62,7 @@ def page() -> str:
         missing = [n for n in names if not _lowering(domain, n)]
         if missing:
             lines.append(f"\nNot supported: {', '.join(missing)}.")
+    lines += [f"\n## {MICROSOFT}\n", f"Operators of ONNX Runtime: {', '.join(registry.names(MICROSOFT))}."]
     return "\n".join(lines) + "\n"
 
 

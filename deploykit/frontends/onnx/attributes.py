@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ML = "ai.onnx.ml"
 """The domain of classical machine-learning operators."""
+MICROSOFT = "com.microsoft"
+"""The domain of operators that only ONNX Runtime defines."""
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 SAME: Mapping[str, sliding.Same] = {"SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
