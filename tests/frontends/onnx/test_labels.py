@@ -220,3 +220,36 @@ def test_texts_of_a_megabyte(check: Check) -> None:
 def test_attributes_for_numbers_are_refused(operator: str, domain: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(deploykit.UnsupportedModelError, match=words):
         deploykit.load(model(operator, STRING, [FLOAT], domain=domain, **given))
+
+
+def test_strings_are_moved_and_chosen(check: Check) -> None:
+    """Operators that pick, repeat, choose and join strings, some of them constants."""
+    text = """(string[n,m] x, int64[n] at, string[2] words, bool[n] flag) => (
+        string[a,b] chosen, string[c,d] hot, string[e,f] joined, string[g,h] tiled, string[i,j,k] wide,
+        string[l,o] rest, string[p] named, string[q,r] printed, int64[s] missing) {
+        one = Constant<value_ints=[1]>()
+        empty = Constant<value_string="">()
+        none = Constant<value_string="none">()
+        yes = Constant<value_string="yes">()
+        depth = Constant<value_int=4>()
+        repeats = Constant<value_ints=[2, 1]>()
+        shape = Constant<value_ints=[2, 1, 1]>()
+        far = Constant<value_ints=[99]>()
+        same = Equal(x, empty)
+        chosen = Where(same, none, x)
+        hot = OneHot(at, depth, words)
+        items = SequenceConstruct(x, chosen)
+        joined = ConcatFromSequence<axis=1>(items)
+        tiled = Tile(x, repeats)
+        wide = Expand(x, shape)
+        rest = Slice(x, one, far, one)
+        named = Where(flag, yes, none)
+        printed = Cast<to=8>(same)
+        numbers = Cast<to=7>(same)
+        missing = ReduceSum<keepdims=0>(numbers, one)
+    }"""
+    runs = [
+        {"x": x, "at": np.arange(len(x)), "words": np.array(["off", "on"], object), "flag": np.arange(len(x)) % 2 == 0}
+        for x in (WORDS, WORDS[:1, :2])
+    ]
+    check(text, *runs, expected=by_onnxruntime(text, *runs))

@@ -35,8 +35,8 @@ LENGTH = 32
 MOVING = frozenset(
     {
         *("ArrayFeatureExtractor", "Concat", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
-        *("Identity", "Pad", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze"),
-        *("Tile", "Transpose", "Unsqueeze", "Where"),
+        *("Identity", "OneHot", "Pad", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split"),
+        *("Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
     }
 )
 """The operators of ONNX whose results are elements of their inputs."""
