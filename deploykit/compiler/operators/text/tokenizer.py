@@ -54,7 +54,7 @@ def tokenizer(
         raise Unsupported(f"{len(automata)} separators; at most {MOST_SEPARATORS} are possible")
     (texts, special), data = together(ctx, [x, ctx.constant(np.array([*MARKS, filler], object))])
     tables = [ctx.constant(table) for automaton in automata for table in _tables(automaton)]
-    spans, counts = pieces(ctx, texts, scan, data, *tables, most=data.shape[0])
+    spans, counts = pieces(ctx, texts, scan, data, *tables)
     return string_of(_filled(ctx, spans, counts, special, mark=mark), data)
 
 
