@@ -39,7 +39,7 @@ _MICROSOFT = """
 ## com.microsoft
 
 What ONNX Runtime adds to the standard: what its optimiser writes into saved models, what its quantiser writes, and what
-language models are made of. `tests/frontends/onnx/microsoft` compares them with ONNX Runtime. They are imported as
+language models are made of. `tests/frontends/onnx/microsoft` compares them with ONNX Runtime. Most are imported as
 combinations of standard operators:
 
 {names}.

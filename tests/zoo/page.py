@@ -36,6 +36,8 @@ INTRODUCTION = """\
 - models of tabular data, exported by the converters for scikit-learn, XGBoost and LightGBM;
 - models that Python packages ship, with their trained weights.
 
+[tabular](tabular.md) lists the estimators of scikit-learn, one by one.
+
 Batches, sequences and images have dynamic sizes. Each export is built once per target and run at four sizes of every
 dim, among them 1 and odd sizes. Every output is compared with ONNX Runtime and, for models that PyTorch can run, with
 PyTorch. Where ONNX Runtime itself is inaccurate, PyTorch in float64 decides.

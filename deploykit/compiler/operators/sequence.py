@@ -27,7 +27,7 @@ from deploykit.compiler.operators.indexing import gather
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.slicing import split
-from deploykit.compiler.operators.text.strings import STRING
+from deploykit.compiler.operators.text.strings import STRING, string_of, together
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -92,6 +92,9 @@ def concat_from_sequence(ctx: Context, sequence: SequenceValue | StackValue, axi
     items = list(sequence.items)
     if not items:
         raise Unsupported("the sequence is empty")
+    if items[0].dtype == STRING:
+        spans, data = together(ctx, items)
+        return string_of(concat_from_sequence(ctx, SequenceValue(tuple(spans)), axis, new_axis=new_axis), data)
     axis = from_front(axis, items[0].rank + new_axis)
     if new_axis:
         items = [ctx.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in items]

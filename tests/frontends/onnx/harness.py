@@ -47,7 +47,10 @@ class Check:
             for position, feeds in enumerate(runs):
                 wanted = expected[position] if expected else ReferenceEvaluator(model).run(None, dict(feeds))
                 for (name, got), want in zip(session.run(feeds).items(), wanted, strict=True):
-                    _compare(got, np.asarray(want), rtol, f"{name} of {[x.shape for x in feeds.values()]}")
+                    where = f"{name} of {[x.shape for x in feeds.values()]}"
+                    items = zip(got, want, strict=True) if isinstance(want, list) else [(got, want)]
+                    for item, wanted_item in items:
+                        _compare(item, np.asarray(wanted_item), rtol, where)
 
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto, *runs: Feeds) -> Iterator[Session]:

@@ -154,6 +154,49 @@ def test_features_that_are_strings(check: Check) -> None:
     check(text, *runs, expected=by_onnxruntime(text, *runs))
 
 
+def test_bytes_that_are_not_utf_8(check: Check) -> None:
+    """They equal no key, and each of them is a character. In results they are replacement characters."""
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 4, "com.microsoft": 1]>
+    model (string[n] x) => (int64[n] code, string[n,m] letters, string[n] cased) {
+        code = ai.onnx.ml.LabelEncoder<keys_strings=["a", "é"], values_int64s=[1, 2], default_int64=-7>(x)
+        letters = com.microsoft.Tokenizer<mark=0, mincharnum=1, pad_value="", tokenexp=".">(x)
+        cased = StringNormalizer<case_change_action="UPPER">(x)
+    }"""
+    x = np.array([b"a", b"\xff", b"a\xc3", b"\xf0\x9f\x98", b"\x80\x80", "é".encode()], object)
+    words = {"x": np.array(["xxxxxxxx"] * len(x), object)}
+    with check.session(onnx.parser.parse_model(text), words) as session:
+        got = session(x=x)
+        assert got["code"].tolist() == [1, -7, -7, -7, -7, 2]
+        bad = "\ufffd"
+        assert got["letters"].tolist() == [
+            ["a", "", ""],
+            [bad, "", ""],
+            ["a", bad, ""],
+            [bad, bad, bad],
+            [bad, bad, ""],
+            ["é", "", ""],
+        ]
+        assert got["cased"].tolist() == ["A", bad, f"A{bad}", bad, bad * 2, "É"]
+
+
+def test_texts_of_a_megabyte(check: Check) -> None:
+    """One long string among short ones, through a label and a count of its words."""
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 4, "com.microsoft": 1]>
+    model (string[n,1] x) => (float[n,2] counts, int64[n,1] code) {
+        words = com.microsoft.Tokenizer<mark=0, mincharnum=1, pad_value="", tokenexp="[a-z]+">(x)
+        rows = Flatten(words)
+        counts = TfIdfVectorizer<max_gram_length=1, max_skip_count=0, min_gram_length=1, mode="TF", ngram_counts=[0],
+            ngram_indexes=[0, 1], pool_strings=["a", "bc"]>(rows)
+        code = ai.onnx.ml.LabelEncoder<keys_strings=["a", "é"], values_int64s=[1, 2], default_int64=-7>(x)
+    }"""
+    pairs = 1 << 18
+    x = np.array([["bc a" + " bc" * pairs], ["a"]], object)
+    with check.session(onnx.parser.parse_model(text), {"x": x}) as session:
+        got = session(x=x)
+        assert got["counts"].tolist() == [[1, pairs + 1], [1, 0]]
+        assert got["code"].tolist() == [[-7], [1]]
+
+
 @pytest.mark.parametrize(
     ("operator", "domain", "given", "words"),
     [
@@ -177,3 +220,36 @@ def test_features_that_are_strings(check: Check) -> None:
 def test_attributes_for_numbers_are_refused(operator: str, domain: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(deploykit.UnsupportedModelError, match=words):
         deploykit.load(model(operator, STRING, [FLOAT], domain=domain, **given))
+
+
+def test_strings_are_moved_and_chosen(check: Check) -> None:
+    """Operators that pick, repeat, choose and join strings, some of them constants."""
+    text = """(string[n,m] x, int64[n] at, string[2] words, bool[n] flag) => (
+        string[a,b] chosen, string[c,d] hot, string[e,f] joined, string[g,h] tiled, string[i,j,k] wide,
+        string[l,o] rest, string[p] named, string[q,r] printed, int64[s] missing) {
+        one = Constant<value_ints=[1]>()
+        empty = Constant<value_string="">()
+        none = Constant<value_string="none">()
+        yes = Constant<value_string="yes">()
+        depth = Constant<value_int=4>()
+        repeats = Constant<value_ints=[2, 1]>()
+        shape = Constant<value_ints=[2, 1, 1]>()
+        far = Constant<value_ints=[99]>()
+        same = Equal(x, empty)
+        chosen = Where(same, none, x)
+        hot = OneHot(at, depth, words)
+        items = SequenceConstruct(x, chosen)
+        joined = ConcatFromSequence<axis=1>(items)
+        tiled = Tile(x, repeats)
+        wide = Expand(x, shape)
+        rest = Slice(x, one, far, one)
+        named = Where(flag, yes, none)
+        printed = Cast<to=8>(same)
+        numbers = Cast<to=7>(same)
+        missing = ReduceSum<keepdims=0>(numbers, one)
+    }"""
+    runs = [
+        {"x": x, "at": np.arange(len(x)), "words": np.array(["off", "on"], object), "flag": np.arange(len(x)) % 2 == 0}
+        for x in (WORDS, WORDS[:1, :2])
+    ]
+    check(text, *runs, expected=by_onnxruntime(text, *runs))

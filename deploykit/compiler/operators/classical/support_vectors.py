@@ -17,6 +17,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -35,6 +37,9 @@ _LEAST = 1e-7
 """The least probability that a class of a pair has."""
 _NEAR = 0.005
 _ROUNDS = 100
+
+_LARGEST_PRODUCT = 4
+"""The largest degree of a polynomial that is computed by multiplication."""
 
 KernelKind: TypeAlias = Literal["LINEAR", "POLY", "RBF", "SIGMOID"]
 
@@ -133,8 +138,15 @@ def _similarities(ctx: Context, x: Value, vectors: np.ndarray, kernel: KernelFun
         return v * tirx.const(kernel.gamma, "float32") + tirx.const(kernel.offset, "float32")
 
     if kernel.kind == "POLY":
-        return elementwise(ctx, "poly", lambda v: tirx.pow(scaled(v), tirx.const(kernel.degree, "float32")), dots)
+        return elementwise(ctx, "poly", lambda v: _power(scaled(v), kernel.degree), dots)
     return elementwise(ctx, "sigmoid", lambda v: tirx.tanh(scaled(v)), dots)
+
+
+def _power(value: ir.Expr, degree: float) -> ir.Expr:
+    """A power, as a product for a small whole degree."""
+    if degree in range(1, _LARGEST_PRODUCT + 1):
+        return reduce(mul, [value] * int(degree))
+    return tirx.pow(value, tirx.const(degree, "float32"))
 
 
 def _pair_weights(coefficients: np.ndarray, counts: Sequence[int], pairs: list[tuple[int, int]]) -> np.ndarray:

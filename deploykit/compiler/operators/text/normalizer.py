@@ -18,14 +18,22 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.strings import code_point, flat, length, same, start, string_of, text_of, written
+from deploykit.compiler.operators.text.strings import (
+    LAST_CHARACTER,
+    code_point,
+    flat,
+    length,
+    same,
+    start,
+    string_of,
+    text_of,
+    written,
+)
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
 
 Case: TypeAlias = Literal["LOWER", "UPPER"]
-
-_LAST_CHARACTER = 0x10FFFF
 
 
 def string_normalizer(
@@ -141,7 +149,7 @@ def _cased(text: str, *, upper: bool) -> str:
 @cache
 def _case_tables(upper: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The characters that change, the number of bytes of what they become, and these bytes."""
-    pairs = [(c, _cased(chr(c), upper=upper)) for c in range(_LAST_CHARACTER + 1) if not 0xD800 <= c < 0xE000]
+    pairs = [(c, _cased(chr(c), upper=upper)) for c in range(LAST_CHARACTER + 1) if not 0xD800 <= c < 0xE000]
     changed = [(c, text.encode()) for c, text in pairs if text != chr(c)]
     data = np.zeros((len(changed), max(len(text) for _, text in changed)), np.uint8)
     for row, (_, text) in zip(data, changed, strict=True):

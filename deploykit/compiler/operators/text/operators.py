@@ -6,6 +6,7 @@ Without a delimiter, StringSplit splits at whitespace as Python does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -28,6 +29,12 @@ from deploykit.compiler.operators.text.strings import (
     text_of,
     written,
 )
+
+if TYPE_CHECKING:
+    from deploykit.compiler.dims.expressions import IntExpr
+
+Put: TypeAlias = Callable[[ir.Expr, ir.Expr], None]
+Scan: TypeAlias = Callable[[Code, ir.Expr, Sequence[Array], Put], Cell]
 
 _WHITESPACE = tuple(c for c in range(0x3001) if chr(c).isspace())
 
@@ -90,37 +97,51 @@ def regex_full_match(ctx: Context, x: Value, pattern: str) -> Value:
 
 def string_split(ctx: Context, x: Value, delimiter: str = "", limit: int | None = None) -> tuple[Value, Value]:
     """The pieces `[..., most]` of each string of `x`, `[...]`, followed by empty strings, and the number of pieces. An
-    empty delimiter means whitespace. A string is split at most `limit` times.
+    empty delimiter means whitespace. A string is split at most `limit` times."""
+    text, separator = text_of(ctx, x), delimiter.encode()
 
-    Two kernels scan in the same way: one counts the pieces of each string, the other writes their spans."""
-    text, count, separator = text_of(ctx, x), ctx.product(x.shape), delimiter.encode()
-    operands = (flat(ctx, text.spans), text.data)
+    def scan(code: Code, span: ir.Expr, given: Sequence[Array], put: Put) -> Cell:
+        return _split(code, span, given[0], separator, limit, put)
 
-    def count_pieces(code: Code, spans: Array, data: Array, counts: Array, most: Array) -> None:
-        most[0] = tirx.const(0, "int64")
+    spans, counts = pieces(ctx, text.spans, scan, text.data, most=None if limit is None else limit + 1)
+    return string_of(spans, text.data), counts
+
+
+def pieces(
+    ctx: Context, strings: Value, scan: Scan, *operands: Value, most: IntExpr | None = None
+) -> tuple[Value, Value]:
+    """The spans `[..., width]` of pieces of each string, followed by spans of 0, and the number of pieces of each,
+    `[...]`. `strings` are spans. `scan(code, span, operands, put)` writes statements that call `put(number, span)` for
+    the pieces of a string, at most `most`, and returns a cell with their number. Two kernels scan in the same way: one
+    counts the pieces, the other writes their spans."""
+    count, spans_of_all = ctx.product(strings.shape), flat(ctx, strings)
+
+    def count_pieces(code: Code, spans: Array, *arrays: Array) -> None:
+        *given, counts, largest = arrays
+        largest[0] = tirx.const(0, "int64")
         with code.loop("i", count) as i:
-            found = _split(code, spans[i], data, separator, limit, lambda *_: None)
+            found = scan(code, spans[i], given, lambda *_: None)
             counts[i] = found.value
-            most[0] = tirx.max(most[0], found.value)
+            largest[0] = tirx.max(largest[0], found.value)
 
     def build_counts(*tensors: te.Tensor) -> list[te.Tensor]:
         return imperative("pieces", tensors, [((count,), "int64"), ((1,), "int64")], count_pieces)
 
-    counts, most = ctx.kernel("pieces", build_counts, *operands, dtype=("int64", "int64"))
-    limits = (0, None) if limit is None else (0, limit + 1)
-    (width,) = ctx.ints(most, minimum=limits[0], maximum=limits[1], hint="pieces")
+    counts, largest = ctx.kernel("pieces", build_counts, spans_of_all, *operands, dtype=("int64", "int64"))
+    (width,) = ctx.ints(largest, minimum=0, maximum=most, hint="pieces")
 
-    def place(code: Code, spans: Array, data: Array, result: Array) -> None:
+    def place(code: Code, spans: Array, *arrays: Array) -> None:
+        *given, result = arrays
         with code.loop("i", count) as i:
             with code.loop("j", width) as j:
                 result[i, j] = tirx.const(0, "int64")
-            _split(code, spans[i], data, separator, limit, lambda j, span: result.__setitem__((i, j), span))
+            scan(code, spans[i], given, lambda j, span: result.__setitem__((i, j), span))
 
     def build_pieces(*tensors: te.Tensor) -> list[te.Tensor]:
         return imperative("split", tensors, [((count, width), "int64")], place)
 
-    pieces = ctx.kernel("split", build_pieces, *operands, dtype="int64")
-    return string_of(ctx.reshape(pieces, (*x.shape, width)), text.data), ctx.reshape(counts, x.shape)
+    found = ctx.kernel("split", build_pieces, spans_of_all, *operands, dtype="int64")
+    return ctx.reshape(found, (*strings.shape, width)), ctx.reshape(counts, strings.shape)
 
 
 def lookup(ctx: Context, x: Value, keys: Sequence[str], labels: Value) -> Value:

@@ -26,6 +26,9 @@ MOST_STATES = 10_000
 """The most states of the automaton; an expression that needs more is refused."""
 MOST_REPETITIONS = 1000
 
+AROUND = {"before": "^wn", "after": "$wn"}
+"""What comes before and after a match: the end of the text, a byte of a word, or another byte."""
+
 Ranges = tuple[tuple[int, int], ...]
 
 _DIGITS: Ranges = ((48, 57),)
@@ -49,17 +52,40 @@ _ASSERTIONS = {"A": "^", "z": "$", "b": "b", "B": "B"}
 
 @dataclass(frozen=True)
 class Automaton:
-    """An automaton. `classes` is the class of each byte, `table` the next state for [state, class], and `accepts`
-    whether a text may end in a state. The first state is 0."""
+    """An automaton. `classes` is the class of each byte, `table` the next state for [state, class], and `ends` whether
+    a match may end in a state, for [state, what comes next]. What comes next, or before, is `AROUND`. `starts` has the
+    first state by what comes before; that at the begin of the text is 0."""
 
     classes: np.ndarray
     table: np.ndarray
-    accepts: np.ndarray
+    ends: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def accepts(self) -> np.ndarray:
+        """Whether a text may end in a state."""
+        return self.ends[:, 0]
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Whether a match may end in a state, or in a later one."""
+        found: np.ndarray = np.any(self.ends, axis=1)
+        while True:
+            more = found | np.any(found[self.table], axis=1)
+            if (more == found).all():
+                return found
+            found = more
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether it matters what comes before and after a match."""
+        return bool((self.starts != self.starts[0]).any() or (self.ends != self.ends[:, :1]).any())
 
 
 def compiled(pattern: str) -> Automaton:
-    """The automaton of a pattern. Raises `Unsupported` for an invalid expression, and for syntax that is not listed
-    above."""
+    """The automaton of a pattern, for whole texts and for matches within a text.
+
+    Raises `Unsupported` for an invalid expression, and for syntax that is not listed above."""
     graph = _Graph()
     parser = _Parser(pattern, graph)
     start = graph.place()
@@ -342,12 +368,13 @@ def _determined(graph: _Graph, start: int, end: int) -> Automaton:
     """The deterministic automaton. Its states are sets of places."""
     looks_back = any(what != "$" for edges in graph.asserted for what, _ in edges)
     classes, samples = _byte_classes(graph)
-    states: dict[tuple[frozenset[int], str], int] = {(frozenset([start]), "^"): 0}
+    states: dict[tuple[frozenset[int], str], int] = {}
+    starts = [states.setdefault((frozenset([start]), c if looks_back else "^"), len(states)) for c in AROUND["before"]]
     rows: list[list[int]] = []
-    accepts: list[bool] = []
+    ends: list[list[bool]] = []
     for key in _growing(states):
         places, before = key
-        accepts.append(end in _closure(graph, places, before, "$"))
+        ends.append([end in _closure(graph, places, before, after) for after in AROUND["after"]])
         row = []
         closures = {after: _closure(graph, places, before, after) for after in "wn"}
         for byte in samples:
@@ -360,7 +387,7 @@ def _determined(graph: _Graph, start: int, end: int) -> Automaton:
         if len(states) > MOST_STATES:
             raise Unsupported(f"a regular expression whose automaton has more than {MOST_STATES} states")
         rows.append(row)
-    return Automaton(classes, np.array(rows, np.int32), np.array(accepts))
+    return Automaton(classes, np.array(rows, np.int32), np.array(ends), np.array(starts, np.int32))
 
 
 def _growing(states: dict[tuple[frozenset[int], str], int]) -> Iterator[tuple[frozenset[int], str]]:

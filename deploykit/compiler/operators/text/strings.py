@@ -28,14 +28,15 @@ STRING = "string"
 OF_STRINGS = "deploykit.strings"
 """The domain of operators that treat strings differently from numbers."""
 
+LAST_CHARACTER = 0x10FFFF
 LENGTH = 32
 """The lowest bit of the length in a span."""
 
 MOVING = frozenset(
     {
         *("ArrayFeatureExtractor", "Concat", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
-        *("Identity", "Pad", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze"),
-        *("Tile", "Transpose", "Unsqueeze", "Where"),
+        *("Identity", "OneHot", "Pad", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "Split"),
+        *("Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
     }
 )
 """The operators of ONNX whose results are elements of their inputs."""
@@ -158,22 +159,27 @@ def copied(code: Code, span: ir.Expr, source: Array, target: Array, at: ir.Expr)
 
 
 def code_point(code: Code, data: Array, at: ir.Expr, end: ir.Expr) -> tuple[Cell, Cell]:
-    """The character at a position, as a number, and its number of bytes. An invalid first byte is a character by
-    itself."""
+    """The character at a position, as a number, and its number of bytes. A byte that begins no character is one by
+    itself; its number is above those of all characters."""
     first = code.cell("first", tirx.Cast("int64", data[at]))
     width = code.cell("width", 1)
     for least, bytes_ in ((0xC0, 2), (0xE0, 3), (0xF0, 4)):
         with code.when(first.value >= least):
             width.value = tirx.const(bytes_, "int64")
-    with code.when(tirx.any(at + width.value > end, first.value >= 0xF8)):
-        width.value = tirx.const(1, "int64")
+    alone = tirx.all(first.value >= 0x80, first.value < 0xC0)
+    invalid = code.cell("invalid", tirx.any(alone, at + width.value > end, first.value >= 0xF8))
     character = code.cell("character", first.value)
-    with code.when(width.value > 1):
+    with code.when(tirx.all(width.value > 1, tirx.Not(invalid.value))):
         mask = tirx.shift_right(tirx.const(0x7F, "int64"), width.value)
         character.value = tirx.bitwise_and(first.value, mask)
         with code.loop("more", width.value - 1) as k:
-            low = tirx.bitwise_and(tirx.Cast("int64", data[at + k + 1]), tirx.const(0x3F, "int64"))
-            character.value = character.value * 64 + low
+            byte = code.cell("byte", tirx.Cast("int64", data[at + k + 1]))
+            continues = tirx.EQ(tirx.bitwise_and(byte.value, tirx.const(0xC0, "int64")), tirx.const(0x80, "int64"))
+            invalid.value = tirx.any(invalid.value, tirx.Not(continues))
+            character.value = character.value * 64 + tirx.bitwise_and(byte.value, tirx.const(0x3F, "int64"))
+    with code.when(invalid.value):
+        width.value = tirx.const(1, "int64")
+        character.value = first.value + LAST_CHARACTER + 1
     return character, width
 
 

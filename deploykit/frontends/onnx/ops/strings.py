@@ -1,15 +1,21 @@
 """Imports the ONNX operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, Unique
-(`compiler.operators.text.operators`), and StringNormalizer (`compiler.operators.text.normalizer`)."""
+(`compiler.operators.text.operators`), StringNormalizer (`compiler.operators.text.normalizer`), and Tokenizer of
+com.microsoft (`compiler.operators.text.tokenizer`)."""
 
 from __future__ import annotations
 
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.ranking import unique
 from deploykit.compiler.operators.text import normalizer, operators
 from deploykit.compiler.operators.text.strings import OF_STRINGS, string_of, text_of
+from deploykit.compiler.operators.text.tokenizer import tokenizer
+from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
+
+MOST_CHARACTERS = 1 << 31
 
 
 @operator("Equal", domain=OF_STRINGS)
@@ -47,3 +53,23 @@ def string_normalizer(ctx: Context, node: Node, x: Value) -> Value:
     case, stopwords = cases[node.choice("case_change_action", cases, "NONE")], node.strings("stopwords", [])
     sensitive = bool(node.int("is_case_sensitive", 0))
     return normalizer.string_normalizer(ctx, x, case, stopwords, case_sensitive=sensitive)
+
+
+@operator("Tokenizer", domain=MICROSOFT)
+def words(ctx: Context, node: Node, x: Value) -> Value:
+    separators, expression = node.strings("separators", []), node.string("tokenexp", "")
+    shortest = node.int("mincharnum")
+    by_character = separators == [""] or (not separators and expression == ".")
+    if not separators and not expression:
+        raise Unsupported("neither separators nor tokenexp")
+    if not 1 <= shortest <= (1 if by_character else MOST_CHARACTERS):
+        raise Unsupported(f"mincharnum is {shortest}")
+    return tokenizer(
+        ctx,
+        x,
+        words="" if separators else expression,
+        separators=separators,
+        shortest=shortest,
+        filler=node.string("pad_value"),
+        mark=node.int("mark") != 0,
+    )
