@@ -418,7 +418,7 @@ def pipelines() -> dict[str, Case]:
     scaled, chain = preprocessing.StandardScaler, pipeline.make_pipeline
 
     def columns(encoder: Any) -> Any:
-        parts = [("numbers", scaled(), ["age", "income"]), ("words", encoder, ["color", "size"])]
+        parts = [("numbers", scaled(), [0, 1]), ("words", encoder, [2, 3])]
         return compose.ColumnTransformer(parts)
 
     def encoded() -> Any:

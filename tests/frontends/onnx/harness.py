@@ -74,7 +74,7 @@ def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[in
     sizes: dict[str, list[int]] = {}
     for value in model.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
+            if not dim.HasField("dim_value") or dim.dim_value < 0:
                 name = dim_name(value.name, axis, dim.dim_param)
                 sizes.setdefault(name, []).extend(np.shape(feeds[value.name])[axis] for feeds in runs)
         if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
