@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.zoo.estimators import GIVEN, ROWS, Case, groups, table, target
+from tests.zoo.estimator_data import GIVEN, ROWS, Case, table, target
+from tests.zoo.estimators import groups
 
 BATCHES = (GIVEN, 1)
 """The number of rows in each run."""

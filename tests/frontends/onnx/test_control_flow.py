@@ -376,3 +376,14 @@ def test_maps_are_refused_and_the_error_says_what_to_do() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("ai.onnx.ml", 1)])
     with pytest.raises(deploykit.UnsupportedModelError, match="zipmap=False"):
         deploykit.load(model)
+
+
+def test_inputs_that_are_maps_are_refused_and_the_error_says_what_to_do() -> None:
+    entry = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    maps = onnx.helper.make_map_type_proto(onnx.TensorProto.STRING, entry)
+    node = onnx.helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node], "maps", [onnx.helper.make_value_info("x", maps)], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("ai.onnx.ml", 1)])
+    with pytest.raises(deploykit.UnsupportedModelError, match="OneHotEncoder or ColumnTransformer"):
+        deploykit.load(model)
