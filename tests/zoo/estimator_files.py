@@ -3,7 +3,7 @@
     NAME.onnx.xz   the model as skl2onnx wrote it
     NAME.json      the name of the case, the inputs, and what ONNX Runtime answers for all rows and for the first one
 
-It needs scikit-learn, skl2onnx and pandas; reading the files does not. ONNX Runtime changes the case of strings only
+It needs scikit-learn and skl2onnx; reading the files does not. ONNX Runtime changes the case of strings only
 where there is a locale `en_US.UTF-8`.
 """
 
@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.zoo.estimators import GIVEN, ROWS, Case, groups, table, target
+from tests.zoo.estimator_data import GIVEN, ROWS, Case, table, target
+from tests.zoo.estimators import groups
 
 BATCHES = (GIVEN, 1)
 """The number of rows in each run."""
@@ -89,9 +90,7 @@ def export(group: str, name: str, case: Case) -> None:
 def _arguments(case: Case, data: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
     """What the estimator is fitted to."""
     if case.data == "columns":
-        import pandas as pd
-
-        rows: Any = pd.DataFrame({key: array[:, 0] for key, array in data.items()})
+        rows = np.concatenate([array.astype(object) for array in data.values()], axis=1)
     else:
         rows = data["x"][:, 0] if case.data == "texts" else data["x"]
     return (rows,) if case.target is None else (rows, target(case.target, data))

@@ -1,105 +1,13 @@
 """Estimators of scikit-learn and pipelines of them, with default options unless something else would be too large.
 
-A case is fitted to one of the data sets below. `tests.zoo.estimator_files` exports and stores it.
+`tests.zoo.estimator_files` exports and stores them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-ROWS, COLUMNS = 48, 4
-GIVEN = 6
-"""The number of rows that are stored as inputs. They are not among the rows that a case is fitted to."""
-
-WORDS = ("cat", "dog", "Käfer")
-COLORS, SIZES = ("red", "green", "blue", "grün"), ("S", "M", "XL")
-SENTENCES = (
-    "a good movie with a good end",
-    "a bad film",
-    "the movie was great, the end was not",
-    "not good, not bad",
-    "great film! great end!",
-    "über alles: a film",
-)
-
-Maker: TypeAlias = Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Case:
-    """An estimator, the data that it is fitted to, and its target. The option `options` of the converter."""
-
-    make: Maker
-    data: str = "numbers"
-    target: str | None = None
-    options: Mapping[str, Any] | None = None
-    opset: int = 22
-    """By default the newest one that the converter knows."""
-
-
-def table(name: str, rows: int, seed: int) -> dict[str, np.ndarray]:
-    """The columns of a data set by the name of an input; there is one input unless the columns differ in type."""
-    rng = np.random.default_rng(seed)
-    numbers = rng.standard_normal((rows, COLUMNS)).astype(np.float32)
-    colors, sizes = (rng.choice(words, (rows, 1)).astype(object) for words in (COLORS, SIZES))
-    match name:
-        case "numbers":
-            return {"x": numbers}
-        case "doubles":
-            return {"x": numbers.astype(np.float64)}
-        case "positive":
-            return {"x": np.abs(numbers)}
-        case "counts":
-            return {"x": rng.integers(0, 5, (rows, COLUMNS)).astype(np.float32)}
-        case "integers":
-            return {"x": rng.integers(0, 4, (rows, 2))}
-        case "gaps":
-            numbers[rng.random(numbers.shape) < 0.2] = np.nan
-            return {"x": numbers}
-        case "words":
-            return {"x": np.concatenate([colors, sizes], axis=1)}
-        case "labels":
-            return {"x": rng.integers(0, 4, rows)}
-        case "label":
-            return {"x": colors[:, 0]}
-        case "texts":
-            return {"x": np.array([SENTENCES[i % len(SENTENCES)] for i in range(rows)], object).reshape(-1, 1)}
-        case "columns":
-            return {"age": numbers[:, :1] * 9 + 40, "income": numbers[:, 1:2], "color": colors, "size": sizes}
-    raise ValueError(name)
-
-
-def target(name: str, data: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What is learned of each row: it depends on the first numbers, or on the lengths of strings."""
-    first = next(iter(data.values()))
-    if first.dtype == object:
-        score = np.vectorize(len)(first)[:, 0] + 0.0
-    else:
-        numbers = np.nan_to_num(first)
-        score = numbers[:, 0] + (numbers[:, -1] - 0.5) ** 2
-    order = np.argsort(np.argsort(score + np.linspace(0, 1e-3, len(score))))
-    match name:
-        case "values":
-            return score / np.abs(score).max()
-        case "pairs":
-            return np.stack([score, first[:, 1]], axis=1)
-        case "amounts":
-            return np.abs(score) + 0.1
-        case "columns of classes":
-            return np.stack([order * 3 // len(order), order % 2], axis=1)
-        case "two":
-            return order * 2 // len(order)
-        case "three":
-            return order * 3 // len(order)
-        case "two words":
-            return np.array(WORDS)[order * 2 // len(order)]
-        case "three words":
-            return np.array(WORDS)[order * 3 // len(order)]
-    raise ValueError(name)
+from tests.zoo.estimator_data import Case, Maker
 
 
 def groups() -> dict[str, dict[str, Case]]:
@@ -202,9 +110,16 @@ def classifiers() -> dict[str, Case]:
         found[f"{name}, opset 12"] = Case(makers[name], "numbers", "three words", plain, opset=12)
     found["LogisticRegression, maps"] = Case(simple, "numbers", "three words")
     found["LogisticRegression, classes by column"] = Case(simple, "numbers", "three words", {"zipmap": "columns"})
-    found["MultiOutputClassifier, integers"] = Case(
-        lambda: multioutput.MultiOutputClassifier(simple()), "counts", "columns of classes", plain
-    )
+    several: dict[str, Maker] = {
+        "DecisionTreeClassifier": makers["DecisionTreeClassifier"],
+        "KNeighborsClassifier": makers["KNeighborsClassifier"],
+        "MultiOutputClassifier": lambda: multioutput.MultiOutputClassifier(simple()),
+        "RandomForestClassifier": makers["RandomForestClassifier"],
+    }
+    for name, make in several.items():
+        found[f"{name}, two columns"] = Case(make, "counts", "columns of classes", plain)
+    for name in ("MLPClassifier", "OneVsRestClassifier"):
+        found[f"{name}, several labels"] = Case(makers[name], "numbers", "several labels", plain)
     return found
 
 
@@ -303,6 +218,7 @@ def others() -> dict[str, Case]:
         random_projection,
         svm,
     )
+    from sklearn.feature_extraction.text import TfidfTransformer
 
     plain: dict[str, Maker] = {
         "BayesianGaussianMixture": lambda: mixture.BayesianGaussianMixture(n_components=2, random_state=0),
@@ -326,6 +242,7 @@ def others() -> dict[str, Case]:
         "MaxAbsScaler": preprocessing.MaxAbsScaler,
         "MinMaxScaler": preprocessing.MinMaxScaler,
         "MiniBatchKMeans": lambda: cluster.MiniBatchKMeans(3, n_init=1, random_state=0),
+        "NearestNeighbors": lambda: neighbors.NearestNeighbors(n_neighbors=3, radius=None),
         "Normalizer": preprocessing.Normalizer,
         "OneClassSVM": svm.OneClassSVM,
         "PCA": lambda: decomposition.PCA(2),
@@ -356,6 +273,8 @@ def others() -> dict[str, Case]:
     return {
         **{name: Case(make) for name, make in plain.items()},
         **{name: Case(make, "numbers", "three") for name, make in by_class.items()},
+        "KernelCenterer": Case(preprocessing.KernelCenterer, "distances"),
+        "TfidfTransformer": Case(TfidfTransformer, "counts"),
         "SimpleImputer": Case(impute.SimpleImputer, "gaps"),
         "SimpleImputer of the most frequent": Case(lambda: impute.SimpleImputer(strategy="most_frequent"), "gaps"),
         "KNNImputer": Case(lambda: impute.KNNImputer(n_neighbors=2), "gaps"),
@@ -367,6 +286,7 @@ def others() -> dict[str, Case]:
 def strings() -> dict[str, Case]:
     """Estimators that take strings."""
     from sklearn import impute, preprocessing
+    from sklearn.feature_extraction import FeatureHasher
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
     encoders: dict[str, Maker] = {
@@ -393,6 +313,10 @@ def strings() -> dict[str, Case]:
         **{name: Case(make, "words") for name, make in encoders.items()},
         **{name: Case(make, "texts") for name, make in vectorizers.items()},
         "TargetEncoder": Case(lambda: preprocessing.TargetEncoder(random_state=0, cv=2), "words", "values"),
+        "FeatureHasher": Case(lambda: FeatureHasher(8, input_type="string"), "words"),
+        "FeatureHasher of positive numbers": Case(
+            lambda: FeatureHasher(8, input_type="string", alternate_sign=False), "words"
+        ),
         "LabelEncoder": Case(preprocessing.LabelEncoder, "label"),
         "LabelBinarizer": Case(preprocessing.LabelBinarizer, "labels"),
     }
@@ -418,7 +342,7 @@ def pipelines() -> dict[str, Case]:
     scaled, chain = preprocessing.StandardScaler, pipeline.make_pipeline
 
     def columns(encoder: Any) -> Any:
-        parts = [("numbers", scaled(), ["age", "income"]), ("words", encoder, ["color", "size"])]
+        parts = [("numbers", scaled(), [0, 1]), ("words", encoder, [2, 3])]
         return compose.ColumnTransformer(parts)
 
     def encoded() -> Any:

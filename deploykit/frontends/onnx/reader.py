@@ -157,6 +157,12 @@ def _check_external(tensor: ir.ExternalTensor, name: str, path: Path) -> tuple[i
 
 
 def _refuse_maps(proto: onnx.ModelProto, label: str) -> None:
+    for port in proto.graph.input:
+        if port.type.HasField("map_type"):
+            raise UnsupportedModelError(
+                f"{label}: input '{port.name}' is a map, which a tensor cannot hold. Let the model take a column for "
+                "each key instead: OneHotEncoder or ColumnTransformer in place of DictVectorizer."
+            )
     for node in proto.graph.node:
         if node.op_type == "ZipMap":
             raise UnsupportedModelError(

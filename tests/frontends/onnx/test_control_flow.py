@@ -384,3 +384,14 @@ def test_branches_of_two_ranks_are_chosen_by_the_size(check: Check) -> None:
         with check.runtime.session(model, dims={"n": bound}) as session:
             x = numbers(2, size)
             np.testing.assert_array_equal(session.run({"x": x})["y"], x.squeeze(1) if size == 1 else x)
+
+
+def test_inputs_that_are_maps_are_refused_and_the_error_says_what_to_do() -> None:
+    entry = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    maps = onnx.helper.make_map_type_proto(onnx.TensorProto.STRING, entry)
+    node = onnx.helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node], "maps", [onnx.helper.make_value_info("x", maps)], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("ai.onnx.ml", 1)])
+    with pytest.raises(deploykit.UnsupportedModelError, match="OneHotEncoder or ColumnTransformer"):
+        deploykit.load(model)

@@ -1,4 +1,4 @@
-"""Tokenizer of com.microsoft, compared with ONNX Runtime."""
+"""Tokenizer and MurmurHash3 of com.microsoft, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -122,3 +122,25 @@ def test_counts_of_words(check: Check) -> None:
 def test_other_tokenizers_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(deploykit.UnsupportedModelError, match=words):
         deploykit.load(model(**given))
+
+
+def hashes(dtype: int, **attributes: Any) -> onnx.ModelProto:
+    result = TensorProto.UINT32 if attributes.get("positive", 1) else TensorProto.INT32
+    node = helper.make_node("MurmurHash3", ["x"], ["y"], domain="com.microsoft", **attributes)
+    x, y = (helper.make_tensor_value_info(*port, ["n"]) for port in (("x", dtype), ("y", result)))
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(helper.make_graph([node], "model", [x], [y]), opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"positive": 0}, {"seed": 42}, {"seed": 2**32 - 1, "positive": 0}])
+def test_hashes_of_strings(check: Check, attributes: dict[str, Any]) -> None:
+    x = {"x": np.array(["", "a", "ab", "abc", "abcd", "abcde", "Käfer", "x" * 1000, *SENTENCES, *drawn()], object)}
+    made = hashes(TensorProto.STRING, **attributes)
+    check(made, x, expected=by_onnxruntime(made, x))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
+def test_hashes_of_numbers(check: Check, dtype: str) -> None:
+    x = {"x": np.array([0, 1, 2, 77, 2**31 - 1], dtype)}
+    made = hashes(int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype))), seed=7)
+    check(made, x, expected=by_onnxruntime(made, x))

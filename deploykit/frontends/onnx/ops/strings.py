@@ -1,6 +1,6 @@
 """Imports the ONNX operators on strings: Equal, StringConcat, RegexFullMatch, StringSplit, Unique
-(`compiler.operators.text.operators`), StringNormalizer (`compiler.operators.text.normalizer`), and Tokenizer of
-com.microsoft (`compiler.operators.text.tokenizer`)."""
+(`compiler.operators.text.operators`), StringNormalizer (`compiler.operators.text.normalizer`), and Tokenizer and
+MurmurHash3 of com.microsoft (`compiler.operators.text.tokenizer`, `compiler.operators.text.hashing`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.ranking import unique
 from deploykit.compiler.operators.text import normalizer, operators
+from deploykit.compiler.operators.text.hashing import murmur_hash
 from deploykit.compiler.operators.text.strings import OF_STRINGS, string_of, text_of
 from deploykit.compiler.operators.text.tokenizer import tokenizer
 from deploykit.frontends.onnx.attributes import MICROSOFT
@@ -73,3 +74,11 @@ def words(ctx: Context, node: Node, x: Value) -> Value:
         filler=node.string("pad_value"),
         mark=node.int("mark") != 0,
     )
+
+
+@operator("MurmurHash3", domain=MICROSOFT)
+def murmur_hash_operator(ctx: Context, node: Node, x: Value) -> Value:
+    seed = node.int("seed", 0)
+    if not 0 <= seed < 1 << 32:
+        raise Unsupported(f"seed is {seed}; it must have 32 bits")
+    return murmur_hash(ctx, x, seed, positive=bool(node.int("positive", 1)))
