@@ -67,20 +67,24 @@ def _roberta(part: Part, before: Template) -> Template:
 
 
 def _template(part: Part, before: Template) -> Template:
-    special: dict[str, list[int]] = {}
     given = part.part("special_tokens")
-    for name in given.fields if given is not None else ():
-        inner = given.part(name) if given is not None else None
-        ids: list[object] = [] if inner is None else inner.get("ids", list)
-        if not all(map(is_id, ids)):
-            refuse(part.where, f"'ids' of '{name:.60}' is {ids!r:.60}, which are no ids of tokens")
-        special[name] = [number for number in ids if is_id(number)]
+    special = {} if given is None else {name: _ids(given, name) for name in given.fields}
     single, pair = (tuple(_entries(part, name, special)) for name in ("single", "pair"))
     if [entry[0] for entry in single if entry[0] != TOKEN] != [FIRST]:
         refuse(part.where, "'single' must have the text once")
     if sorted(entry[0] for entry in pair if entry[0] != TOKEN) != [FIRST, SECOND]:
         refuse(part.where, "'pair' must have each text once")
     return replace(before, single=single, pair=pair)
+
+
+def _ids(tokens: Part, name: str) -> list[int]:
+    """The ids of a token, which may stand for several."""
+    part = tokens.part(name)
+    found: list[object] = [] if part is None else part.get("ids", list)
+    ids = [number for number in found if is_id(number)]
+    if len(ids) < len(found):
+        refuse(tokens.where, f"'ids' of '{name:.60}' is {found!r:.60}, which are no ids of tokens")
+    return ids
 
 
 def _entries(part: Part, name: str, special: Mapping[str, list[int]]) -> Iterator[Entry]:

@@ -52,6 +52,10 @@ class Check:
                     for item, wanted_item in items:
                         _compare(item, np.asarray(wanted_item), rtol, where)
 
+    def like_onnxruntime(self, model: onnx.ModelProto | str, *runs: Feeds, opset: int = 17, rtol: float = 1e-4) -> None:
+        """Compare every run with ONNX Runtime."""
+        self(model, *runs, opset=opset, expected=by_onnxruntime(model, *runs, opset=opset), rtol=rtol)
+
     @contextlib.contextmanager
     def session(self, model: onnx.ModelProto, *runs: Feeds) -> Iterator[Session]:
         """A session of the model. If dims need a bound, the bounds cover the sizes of `runs`."""
@@ -81,6 +85,13 @@ def _bounds(model: onnx.ModelProto, runs: Sequence[Feeds]) -> dict[str, tuple[in
             totals = [sum(len(s.encode()) for s in feeds[value.name].reshape(-1)) for feeds in runs]
             sizes[f"{value.name}_utf8"] = [0, *totals]
     return {name: (min(1, *found), 2 * max(found) + 2) for name, found in sizes.items() if found}
+
+
+def graph(inputs: str, calls: Mapping[str, str], values: str = "") -> str:
+    """A graph with an output for each call, by its declaration: `{"float[n] y": "Abs(x)"}`. `values` are initializers
+    in angle brackets."""
+    nodes = " ".join(f"{declared.rpartition(' ')[2]} = {call}" for declared, call in calls.items())
+    return f"({inputs}) => ({', '.join(calls)}) {values} {{ {nodes} }}"
 
 
 def each(inputs: str, calls: Sequence[str], rank: int, dtype: str = "float") -> str:

@@ -1,18 +1,12 @@
 """Attention, MultiHeadAttention and GroupQueryAttention of ONNX Runtime, against ONNX Runtime."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 SIZES = [(1, 1), (2, 5), (3, 4)]
 """Batches and lengths."""
-
-
-def compare(check: Check, model: str, *runs: Mapping[str, np.ndarray]) -> None:
-    check(model, *runs, expected=by_onnxruntime(model, *runs, opset=17), opset=17, rtol=1e-4)
 
 
 def projected(batch: int, length: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -39,7 +33,7 @@ def test_attention_with_masks(check: Check, shape: str, attributes: str) -> None
         else:
             mask = generator.integers(0, 2, [sizes[name] for name in shape.split(", ")])
         runs.append({**projected(batch, length, seed), "m": mask.astype(np.int32)})
-    compare(check, model, *runs)
+    check.like_onnxruntime(model, *runs)
 
 
 def test_attention_continues_from_the_past(check: Check) -> None:
@@ -52,7 +46,7 @@ def test_attention_continues_from_the_past(check: Check) -> None:
         {**projected(n, t), "past": numbers(2, n, 2, p, 4, seed=3), "bias": numbers(n, 2, t, t, seed=4)}
         for (n, t), p in zip(SIZES, (3, 1, 4), strict=True)
     ]
-    compare(check, model, *runs)
+    check.like_onnxruntime(model, *runs)
 
 
 def test_attention_with_values_of_another_width(check: Check) -> None:
@@ -60,7 +54,7 @@ def test_attention_with_values_of_another_width(check: Check) -> None:
         y = com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 4]> (x, w, b)
     }"""
     runs = [{"x": numbers(n, t, 6), "w": numbers(6, 20) / 8, "b": numbers(20)} for n, t in SIZES]
-    compare(check, model, *runs)
+    check.like_onnxruntime(model, *runs)
 
 
 def test_multi_head_attention(check: Check) -> None:
@@ -81,7 +75,7 @@ def test_multi_head_attention(check: Check) -> None:
         }
         for (n, t), s in zip(SIZES, (3, 1, 6), strict=True)
     ]
-    compare(check, model, *runs)
+    check.like_onnxruntime(model, *runs)
 
 
 def test_multi_head_attention_with_a_past(check: Check) -> None:
@@ -100,4 +94,4 @@ def test_multi_head_attention_with_a_past(check: Check) -> None:
         }
         for (n, t), p in zip(SIZES, (3, 1, 6), strict=True)
     ]
-    compare(check, model, *runs)
+    check.like_onnxruntime(model, *runs)

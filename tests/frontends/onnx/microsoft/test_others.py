@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers
+from tests.frontends.onnx.harness import Check, numbers
 
 SIZES = ((1, 1), (2, 3), (4, 5))
 
@@ -30,7 +30,7 @@ def test_operators_that_became_standard(check: Check) -> None:
         }
         for n, m in SIZES
     ]
-    check(model, *runs, expected=by_onnxruntime(model, *runs, opset=17), opset=17, rtol=1e-4)
+    check.like_onnxruntime(model, *runs)
 
 
 def test_distances(check: Check) -> None:
@@ -39,7 +39,7 @@ def test_distances(check: Check) -> None:
         y1 = com.microsoft.CDist <metric = "euclidean"> (a, b)
     }"""
     runs = [{"a": numbers(n, 6), "b": numbers(m, 6, seed=1)} for n, m in SIZES]
-    check(model, *runs, expected=by_onnxruntime(model, *runs, opset=17), opset=17, rtol=1e-3)
+    check.like_onnxruntime(model, *runs, rtol=1e-3)
 
 
 def test_unique_values_keep_their_order(check: Check) -> None:
@@ -47,4 +47,4 @@ def test_unique_values_keep_their_order(check: Check) -> None:
         y, at, counts = com.microsoft.Unique(x)
     }"""
     runs = [{"x": np.array(values, np.float32)} for values in ([3], [2, 1, 2, 2, 5], [1, 1, 0])]
-    check(model, *runs, expected=by_onnxruntime(model, *runs, opset=17), opset=17)
+    check.like_onnxruntime(model, *runs, rtol=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers, parse
+from tests.frontends.onnx.harness import Check, by_onnxruntime, graph, numbers, parse
 
 STEP = "<float xs = {0.05}, float ys = {0.07}, uint8 xz = {10}, uint8 yz = {120}, int8 xi = {-3}, int8 yi = {4}>"
 SIZES = [(1, 4, 5), (2, 4, 3), (3, 4, 8)]
@@ -28,12 +28,6 @@ def within_one(check: Check, model: onnx.ModelProto | str, *runs: Mapping[str, n
 def integers(*shape: int, dtype: str = "uint8", seed: int = 0) -> np.ndarray:
     limits = np.iinfo(dtype)
     return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
-
-
-def graph(inputs: str, initializers: str, calls: Mapping[str, str]) -> str:
-    outputs = ", ".join(calls)
-    nodes = " ".join(f"{name.split('] ')[1]} = {call}" for name, call in calls.items())
-    return f"({inputs}) => ({outputs}) {initializers} {{ {nodes} }}"
 
 
 def test_elementwise_operators(check: Check) -> None:
@@ -58,7 +52,7 @@ def test_elementwise_operators(check: Check) -> None:
         }
         for size in SIZES
     ]
-    within_one(check, graph(inputs, values, calls), *runs)
+    within_one(check, graph(inputs, calls, values), *runs)
 
 
 def test_pooling_and_joining(check: Check) -> None:
@@ -73,7 +67,7 @@ def test_pooling_and_joining(check: Check) -> None:
         "uint8[n, a, b, w] y5": "com.microsoft.NhwcMaxPool <kernel_shape = [2, 2]> (x)",
     }
     runs = [{"x": integers(n, 4, h, w)} for n, h, w in ((1, 2, 3), (2, 5, 4))]
-    within_one(check, graph("uint8[n, 4, h, w] x", STEP, calls), *runs)
+    within_one(check, graph("uint8[n, 4, h, w] x", calls, STEP), *runs)
 
 
 def test_products(check: Check) -> None:
@@ -111,7 +105,7 @@ def test_quantization_to_16_bits(check: Check) -> None:
     values = """<float s = {0.001}, uint16 z = {3000}, float[4] a = {0.001, 0.002, 0.0005, 0.01},
         int16[4] az = {0, 10, -1000, 0}>"""
     runs = [{"x": numbers(*size), "i": integers(*size, dtype="uint16")} for size in SIZES]
-    within_one(check, graph("float[n, 4, t] x, uint16[n, 4, t] i", values, calls), *runs)
+    within_one(check, graph("float[n, 4, t] x, uint16[n, 4, t] i", calls, values), *runs)
 
 
 @pytest.mark.parametrize("scales", ["[1]", "[1, 12]"])

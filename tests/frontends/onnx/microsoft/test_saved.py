@@ -125,6 +125,7 @@ def test_transformers(check: Check, tmp_path: Path) -> None:
     [
         ("GreedySearch(x)", "export the encoder and the decoder without it"),
         ("DynamicTimeWarping(x)", "optimisation level 'basic'"),
+        ("NGramRepeatBlock(x, x)", "optimisation level 'basic'"),
         ("PackedAttention(x)", "graphics cards only"),
     ],
 )

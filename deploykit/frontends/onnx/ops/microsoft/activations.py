@@ -10,23 +10,15 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.node import Node
+from deploykit.frontends.onnx.ops.activations import ACTIVATIONS
 from deploykit.frontends.onnx.registry import operator
 from deploykit.frontends.onnx.standard import Standard
 
-_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "Relu": (),
-    "Tanh": (),
-    "Sigmoid": (),
-    "Softplus": (),
-    "Softsign": (),
-    "HardSwish": (),
-    "LeakyRelu": ("alpha",),
-    "Elu": ("alpha",),
-    "ThresholdedRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Selu": ("alpha", "gamma"),
-}
-"""The attributes of the activations that other operators may have, in the order of their parameters."""
+_FUSED = (
+    *("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "HardSwish", "LeakyRelu", "Elu", "ThresholdedRelu"),
+    *("HardSigmoid", "Selu"),
+)
+"""The activations that other operators may have."""
 
 
 def activated(onnx: Standard, x: Value, name: str, parameters: Sequence[float] | Mapping[str, float]) -> Value:
@@ -37,13 +29,14 @@ def activated(onnx: Standard, x: Value, name: str, parameters: Sequence[float] |
         return x
     if name == "Clip" and not isinstance(parameters, Mapping) and len(parameters) == 2:
         return onnx("Clip", x, *(onnx.like(limit, x) for limit in parameters))
-    if name not in _PARAMETERS:
+    if name not in _FUSED:
         raise Unsupported(f"activation '{name}'")
+    names = tuple(ACTIVATIONS[name].parameters)
     if isinstance(parameters, Mapping):
-        return onnx(name, x, **{key: parameters[key] for key in _PARAMETERS[name] if key in parameters})
-    if len(parameters) not in (0, len(_PARAMETERS[name])):
+        return onnx(name, x, **{key: parameters[key] for key in names if key in parameters})
+    if len(parameters) not in (0, len(names)):
         raise Unsupported(f"activation '{name}' with {len(parameters)} parameters")
-    return onnx(name, x, **dict(zip(_PARAMETERS[name], parameters, strict=False)))
+    return onnx(name, x, **dict(zip(names, parameters, strict=False)))
 
 
 @operator("Gelu", domain=MICROSOFT)

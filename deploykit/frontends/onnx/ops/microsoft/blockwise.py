@@ -74,7 +74,7 @@ def gather_block_quantized(
     bits, block = node.int("bits", 4), node.int("block_size", 128)
     axis, packed = node.axis(table.rank, 1, "quantize_axis"), table.dtype == "uint8"
     numbers = constant_of(table)
-    if not packed and table.dtype not in INTEGERS and table.dtype not in ("int4", "uint4"):
+    if table.dtype not in (*INTEGERS, "int4", "uint4"):
         raise Unsupported(f"a table of {table.dtype}")
     if packed:
         axis = table.rank - 1

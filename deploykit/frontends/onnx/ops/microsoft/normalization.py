@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
@@ -74,13 +72,11 @@ def embed_layer_normalization(
     places: Value | None = None,
 ) -> tuple[Value | None, ...]:
     """EmbedLayerNormalization. Without `places`, a word's place is its position in its row."""
-    return _embedded(
-        Standard(ctx, node), node, ids, segments, [words, positions, segment_table, scale, shift], mask, places
-    )
+    return _embedded(ctx, node, ids, segments, [words, positions, segment_table, scale, shift], mask, places)
 
 
 def _embedded(
-    onnx: Standard,
+    ctx: Context,
     node: Node,
     ids: Value,
     segments: Value | None,
@@ -90,13 +86,14 @@ def _embedded(
 ) -> tuple[Value | None, ...]:
     """The normalised sum of the embeddings of words, positions and segments, how many ones each row of the mask has,
     and the sum. `tables`: the embeddings, and the scale and shift of the normalisation."""
+    onnx = Standard(ctx, node)
     words, positions, segment_table, scale, shift = tables
     place = _counted(onnx, ids) if places is None else places
     total = onnx("Add", onnx("Gather", words, ids), onnx("Gather", positions, place))
     if segments is not None and segment_table is not None:
         total = onnx("Add", total, onnx("Gather", segment_table, segments))
     y = onnx("LayerNormalization", total, scale, shift, axis=-1, epsilon=node.float("epsilon", EPSILON))
-    return y, _ones(onnx, ids, mask) if node.uses_output(1) else None, total
+    return y, _ones(ctx, onnx, ids, mask) if node.uses_output(1) else None, total
 
 
 @operator("QEmbedLayerNormalization", domain=MICROSOFT)
@@ -113,7 +110,7 @@ def quantized_embed_layer_normalization(
         None if table is None else onnx("DequantizeLinear", table, scale, zero)
         for table, scale, zero in zip(tables, scales, zeros, strict=True)
     ]
-    return _embedded(onnx, node, ids, segments, floats, mask, None)
+    return _embedded(ctx, node, ids, segments, floats, mask, None)
 
 
 def _sum(onnx: Standard, x: Value, skip: Value, bias: Value | None) -> Value:
@@ -135,12 +132,9 @@ def _counted(onnx: Standard, ids: Value) -> Value:
     return onnx("Range", zero, length, one)
 
 
-def _ones(onnx: Standard, ids: Value, mask: Value | None) -> Value:
+def _ones(ctx: Context, onnx: Standard, ids: Value, mask: Value | None) -> Value:
     """How many ones each row of a mask has; without a mask, zeros."""
     if mask is None:
-        return onnx("ReduceSum", onnx("Mul", ids, onnx.like(0, ids)), onnx.ints(1), keepdims=0)
-    ones = onnx("Cast", onnx("Equal", mask, onnx.like(1, mask)), to=_DATA_TYPES[np.dtype(mask.dtype)])
+        return ctx.zeros("ones", ids.shape[:1], ids.dtype)
+    ones = ctx.cast(onnx("Equal", mask, onnx.like(1, mask)), mask.dtype)
     return onnx("ReduceSum", ones, onnx.ints(1), keepdims=0)
-
-
-_DATA_TYPES = {np.dtype(np.int32): 6, np.dtype(np.int64): 7}

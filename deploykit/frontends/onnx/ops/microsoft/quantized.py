@@ -7,7 +7,7 @@ compiler makes integer arithmetic where it can.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -19,24 +19,12 @@ from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.ops.microsoft.products import window
 from deploykit.frontends.onnx.registry import operator
-from deploykit.frontends.onnx.standard import Attribute, Standard
+from deploykit.frontends.onnx.standard import Standard
 
 
 def _requantised(onnx: Standard, y: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
-    return onnx("QuantizeLinear", y, scale, zero, output_dtype=int(_DATA_TYPES[dtype]))
-
-
-_DATA_TYPES = {name: ir.DataType[name.upper()] for name in ("int4", "uint4", "int8", "uint8", "int16", "uint16")}
-
-
-def _unary(ctx: Context, node: Node, name: str, x: Value, *parameters: Value | None, **attributes: Attribute) -> Value:
-    """A standard operator with one input. `parameters`: scale and zero point of the input, and those of the result."""
-    onnx = Standard(ctx, node)
-    x_scale, x_zero, y_scale, y_zero = (*parameters, None, None)[:4]
-    assert x_scale is not None
-    assert y_scale is not None
-    y = onnx(name, onnx("DequantizeLinear", x, x_scale, x_zero), **attributes)
-    return _requantised(onnx, y, y_scale, y_zero, x.dtype)
+    """`y` as integers of `dtype`, also without a zero point, which otherwise has it."""
+    return onnx("QuantizeLinear", y, scale, zero, output_dtype=int(ir.DataType[dtype.upper()]))
 
 
 @operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
@@ -61,52 +49,44 @@ def qlinear_binary(
     return _requantised(onnx, y, y_scale, y_zero, a.dtype)
 
 
-@operator("QLinearSigmoid", domain=MICROSOFT)
-def qlinear_sigmoid(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-) -> Value:
-    return _unary(ctx, node, "Sigmoid", x, x_scale, x_zero, y_scale, y_zero)
+def _sigmoid(ctx: Context, node: Node, onnx: Standard, x: Value) -> Value:
+    return onnx("Sigmoid", x)
 
 
-@operator("QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_leaky_relu(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-) -> Value:
-    return _unary(ctx, node, "LeakyRelu", x, x_scale, x_zero, y_scale, y_zero, alpha=node.float("alpha", 0.01))
+def _leaky_relu(ctx: Context, node: Node, onnx: Standard, x: Value) -> Value:
+    return onnx("LeakyRelu", x, alpha=node.float("alpha", 0.01))
 
 
-@operator("QLinearSoftmax", domain=MICROSOFT)
-def qlinear_softmax(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-) -> Value:
-    """QLinearSoftmax. Before opset 13, all axes from `axis` on are one."""
+def _softmax(ctx: Context, node: Node, onnx: Standard, x: Value) -> Value:
+    """Softmax. Before opset 13, all axes from `axis` on are one."""
     axis = node.axis(x.rank, -1)
     if node.int("opset") >= 13:
-        return _unary(ctx, node, "Softmax", x, x_scale, x_zero, y_scale, y_zero, axis=axis)
+        return onnx("Softmax", x, axis=axis)
     rows = ctx.reshape(x, (ctx.product(x.shape[:axis]), ctx.product(x.shape[axis:])))
-    return ctx.reshape(_unary(ctx, node, "Softmax", rows, x_scale, x_zero, y_scale, y_zero, axis=1), x.shape)
+    return ctx.reshape(onnx("Softmax", rows, axis=1), x.shape)
 
 
-@operator("QLinearReduceMean", domain=MICROSOFT)
-def qlinear_reduce_mean(
+def _mean(ctx: Context, node: Node, onnx: Standard, x: Value) -> Value:
+    return onnx("ReduceMean", x, onnx.ints(*node.axes(x.rank)), keepdims=node.int("keepdims", 1))
+
+
+def _average(ctx: Context, node: Node, onnx: Standard, x: Value) -> Value:
+    return onnx(node.op_type.removeprefix("QLinear"), x, **window(node))
+
+
+_UNARY: Mapping[str, Callable[[Context, Node, Standard, Value], Value]] = {
+    "QLinearSigmoid": _sigmoid,
+    "QLinearLeakyRelu": _leaky_relu,
+    "QLinearSoftmax": _softmax,
+    "QLinearReduceMean": _mean,
+    "QLinearAveragePool": _average,
+    "QLinearGlobalAveragePool": _average,
+}
+"""What operators with one input do with floats."""
+
+
+@operator(*_UNARY, domain=MICROSOFT)
+def qlinear_unary(
     ctx: Context,
     node: Node,
     x: Value,
@@ -116,26 +96,12 @@ def qlinear_reduce_mean(
     y_zero: Value | None = None,
 ) -> Value:
     onnx = Standard(ctx, node)
-    axes = onnx.ints(*node.axes(x.rank))
-    y = onnx("ReduceMean", onnx("DequantizeLinear", x, x_scale, x_zero), axes, keepdims=node.int("keepdims", 1))
-    return _requantised(onnx, y, y_scale, y_zero, x.dtype)
 
+    def function(integers: Value) -> Value:
+        floats = onnx("DequantizeLinear", integers, x_scale, x_zero)
+        return _requantised(onnx, _UNARY[node.op_type](ctx, node, onnx, floats), y_scale, y_zero, x.dtype)
 
-@operator("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
-def qlinear_average_pool(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-) -> Value:
-    def pool(channels_first: Value) -> Value:
-        name = node.op_type.removeprefix("QLinear")
-        return _unary(ctx, node, name, channels_first, x_scale, x_zero, y_scale, y_zero, **window(node))
-
-    return _channels_first(Standard(ctx, node), node, x, pool)
+    return _channels_first(onnx, node, x, function)
 
 
 @operator("QLinearConv", domain=MICROSOFT)
