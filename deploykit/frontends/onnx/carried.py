@@ -50,8 +50,8 @@ class Kept:
         value = with_leaves(self.value, given)
         return value if self.inside is None or not isinstance(value, Value) else ctx.reshape(value, self.inside)
 
-    def stored(self, ctx: Context, result: AnyValue) -> list[Value]:
-        """The tensors to carry on, from the state at the end of an iteration."""
+    def stored(self, ctx: Context, result: AnyValue, _: str) -> list[Value]:
+        """The tensors to carry on, from the state at the end of an iteration, which messages call by a name."""
         return leaves(ctx, result)
 
     def after(self, _: Context, given: Iterator[Value], trips: IntExpr | None) -> AnyValue | None:  # noqa: ARG002
@@ -106,13 +106,13 @@ class Growing:
     def _as_state(self, value: Value) -> AnyValue:
         return value if self.sequence is None else replace(self.sequence, stack=value)
 
-    def stored(self, ctx: Context, result: AnyValue) -> list[Value]:
+    def stored(self, ctx: Context, result: AnyValue, name: str) -> list[Value]:
         value = result.stack if isinstance(result, StackValue) else result
         if not isinstance(value, Value) or value.rank != self.value.rank or value.dtype != self.value.dtype:
-            raise Unsupported(f"a loop that changes a state from {self.value} to {value}")
+            raise Unsupported(f"a loop that changes its state '{name}' from {self.value} to {value}")
         for axis, room in self.rooms.items():
             size = value.shape[axis]
-            message = f"a state of a loop has room for {{}} positions along axis {axis}, and needs {{}}"
+            message = f"state '{name}' of a loop has room for {{}} positions along axis {axis}, and needs {{}}"
             ctx.require(less_equal(size, room), message, room, size)
         return self._packed(ctx, value)
 

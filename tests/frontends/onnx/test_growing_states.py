@@ -85,7 +85,7 @@ def test_room_that_nothing_bounds_is_the_users_choice(check: Check) -> None:
     (expected,) = by_onnxruntime(WHILE, run)
     with check.runtime.session(parse(WHILE), dims={"n": (1, 4), "s_dim0": (1, 40)}) as session:
         np.testing.assert_array_equal(session.run(run)["y"], expected[0])
-        with pytest.raises(deploykit.ShapeError, match=r"size.*at most 40|room for 40 positions"):
+        with pytest.raises(deploykit.ShapeError, match=r"'s' of a loop has room for 40 positions"):
             session.run({"x": np.array([0.25, 0.125], np.float32)})
 
 

@@ -155,9 +155,9 @@ def _body(
     def finish(inner: Context, results: Sequence[AnyValue]) -> list[AnyValue]:
         going, *others = results
         stored: list[AnyValue] = [going]
-        for port, kind, value in zip(graph.outputs[1:], carried, others, strict=False):
+        for own, port, kind, value in zip(graph.inputs[2:], graph.outputs[1:], carried, others, strict=False):
             after.append(_as_kept(inner, port, kind, value))
-            stored += kind.stored(inner, after[-1])
+            stored += kind.stored(inner, after[-1], own.name or "")
         rows = zip(graph.outputs[1 + len(carried) :], others[len(carried) :], strict=True)
         stored += [_of_declared_sizes(inner, port, row) if isinstance(row, Value) else row for port, row in rows]
         return stored
