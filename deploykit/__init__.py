@@ -23,7 +23,7 @@ from deploykit.errors import (
     UnsupportedModelError,
     UsageError,
 )
-from deploykit.installation import without_compiler
+from deploykit.installation import full_package_needed
 
 if TYPE_CHECKING:
     from deploykit import ragged
@@ -81,8 +81,6 @@ def __getattr__(name: str) -> Any:
         return import_module("deploykit.ragged")
     if name not in _MODULES:
         raise AttributeError(f"module 'deploykit' has no attribute '{name}'")
-    try:
+    with full_package_needed():
         globals()[name] = getattr(import_module(_MODULES[name]), name)
-    except ModuleNotFoundError as error:
-        raise without_compiler(error) or error from error
     return globals()[name]

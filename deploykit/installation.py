@@ -6,6 +6,8 @@ Both have the package `deploykit`, so only one of them can be installed.
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from deploykit.errors import ToolchainError
@@ -21,6 +23,15 @@ def without_compiler(error: ModuleNotFoundError) -> ToolchainError | None:
     if has_compiler():
         return None
     return ToolchainError(f"building needs the full package: pip install deploykit (there is no module '{error.name}')")
+
+
+@contextmanager
+def full_package_needed() -> Iterator[None]:
+    """Where a module is missing because there is no compiler, the `ToolchainError` says so. Also a decorator."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise without_compiler(error) or error from error
 
 
 def installed_version() -> str:

@@ -98,7 +98,7 @@ class Quantization:
             raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
         module, found = quantize_weights(join_siblings(model.module), cast("Kind", self.kind), self.least)
         if not found.after and found.beyond:
-            large = f"{_count(found.beyond, 'weight')} of at least {self.least:,} elements"
+            large = _count(found.beyond, "large weight")
             raise UsageError(f"there is nothing to quantise: {large} cannot be {self.kind}, for {BEYOND[self.kind]}")
         if not found.after:
             raise UsageError(

@@ -32,6 +32,7 @@ from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
 from deploykit.dtypes import logical_dtype
 from deploykit.errors import ArtifactError, ShapeError, UsageError
+from deploykit.installation import full_package_needed
 from deploykit.session import Session
 from deploykit.session import open as open_artifact
 from deploykit.sizes import whole
@@ -111,6 +112,7 @@ def _trial(
     return _Trial(session, model, reference, padded, padded.around(run) if padded else run, sources, tolerance)
 
 
+@full_package_needed()
 def verify(
     artifact: str | Path,
     model: str | Path | None = None,
