@@ -62,6 +62,7 @@ from deploykit.compiler.ragged.groups import with_groups
 from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
+from deploykit.options.parts import USUAL, CompileOptions
 from deploykit.parallel import each
 
 if TYPE_CHECKING:
@@ -80,26 +81,22 @@ def build_artifact(
     *,
     source: Path | None,
     capacities: DimBounds,
-    fuse: bool,
-    index_checks: bool,
-    exact: bool = False,
     change: Callable[[ImportedModel], ImportedModel] | None = None,
 ) -> Artifact | None:
     """Run all stages; `None` when the observer stops before the end.
 
     `change` makes another model of the imported one, such as a quantised one. `source` is the model's file, if it has
-    one. `capacities` pins or bounds capacity dims by name. For `fuse` and `index_checks` see `graph`, for `exact` see
-    `Device`."""
+    one. `capacities` pins or bounds capacity dims by name."""
     variants = target.variants(options.cpu, options.devices)  # unknown ones are refused before anything is read
     options = replace(options, devices=names_of(options.devices))
-    if exact:
+    if options.compiling.exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
         model = import_model()
     if change is not None:
         with observer.stage("quantize"):
             model = change(model)
-    programs = compile_variants(model, variants, observer, capacities, fuse=fuse, index_checks=index_checks)
+    programs = compile_variants(model, variants, observer, capacities, options.compiling)
     if programs is None or observer.stops_at("program"):
         return None
     require_capacities(programs[0], capacities)
@@ -113,9 +110,7 @@ def compile_variants(
     variants: Sequence[Variant],
     observer: Observer,
     capacities: DimBounds,
-    *,
-    fuse: bool = True,
-    index_checks: bool = True,
+    options: CompileOptions = USUAL,
 ) -> tuple[Program, ...] | None:
     """Compile one program per variant, joined by what they share; `None` when the observer stops before that.
 
@@ -130,10 +125,10 @@ def compile_variants(
     found = []
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
-        compiled = partial(compile_program, model, variant, own, capacities, index_checks=index_checks)
-        result = compiled(fuse=fuse)
-        if fuse and result is not None and not _runs_alone(result):
-            result = compiled(fuse=False)  # such kernels read fewer tensors at once
+        result = compile_program(model, variant, own, capacities, options)
+        if options.fuse and result is not None and not _runs_alone(result):
+            apart = replace(options, fuse=False)  # such kernels read fewer tensors at once
+            result = compile_program(model, variant, own, capacities, apart)
         found.append(result)
     programs = [result for result in found if result is not None]
     return joined(_that_run(programs)) if len(programs) == len(variants) else None
@@ -160,16 +155,14 @@ def compile_program(
     variant: Variant,
     observer: Observer,
     capacities: DimBounds,
-    *,
-    fuse: bool = True,
-    index_checks: bool = True,
+    options: CompileOptions = USUAL,
 ) -> Program | None:
     """Run the stages from graph to program for one variant; `None` when the observer stops before the last one."""
     noted: list[Decision] = []
     model = in_groups(model, variant, noted.append)
     with observer.stage("graph"):
         device, calls = variant.layout or variant.device, variant.gpu is None
-        module = graph(model, device, fuse=fuse, calls=calls, index_checks=index_checks, note=noted.append)
+        module = graph(model, device, options, calls=calls, note=noted.append)
     early = len(noted)
     observer.dump("graph", module.script)
     observer.dump("graph", lambda: "\n".join(map(str, noted)), "decisions.txt")
@@ -177,7 +170,7 @@ def compile_program(
         observer.on_explanation(Explanation(variant.name, tuple(noted), ()))
         return None
     with observer.stage("kernels"):
-        found = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=fuse, note=noted.append)
+        found = kernels(module, variant.device, variant.gpu, variant.in_place, fuse=options.fuse, note=noted.append)
     explanation = Explanation(variant.name, tuple(noted), tuple(found.decisions.values()))
     observer.on_explanation(explanation)
     observer.dump("kernels", found.module.script)
@@ -208,21 +201,20 @@ class KernelModule:
 def graph(
     model: ImportedModel,
     device: Device,
+    options: CompileOptions = USUAL,
     *,
-    fuse: bool = True,
     calls: bool = True,
-    index_checks: bool = True,
     note: Note = unheard,
 ) -> ir.IRModule:
     """Simplify and legalise the model.
 
-    Without `fuse` operators stay as they are. Without `calls` functions are inlined where others call them. Without
-    `index_checks` a run does not detect indices that are out of range."""
-    module = model.module if index_checks else without_checks(model.module)
+    Without `options.fuse` operators stay as they are. Without `calls` functions are inlined where others call them.
+    Without `options.index_checks` a run does not detect indices that are out of range."""
+    module = model.module if options.index_checks else without_checks(model.module)
     module = module if calls else inline_calls(module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
-    if fuse:
+    if options.fuse:
         module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note)
     else:
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
@@ -381,7 +373,7 @@ def package(
         generator=f"deploykit {options.version}",
         target=target.name,
         cpu=_cpu(options.cpu) if programs[0].cpu in levels(options.cpu) else None,
-        fast_math=options.fast_math,
+        fast_math=options.compiling.fast_math,
         levels=_levels(programs),
         devices=options.devices if any(program.gpu for program in programs) else (),
         glibc=glibc,
@@ -391,10 +383,10 @@ def package(
         **describe(programs[0]),
     )
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-    large = options.check_bytes is not None and manifest.peak_memory.weights > options.check_bytes
-    if options.check is not None and not large:
+    check = options.check
+    if check is not None and (check.most_bytes is None or manifest.peak_memory.weights <= check.most_bytes):
         with observer.stage("check"):
-            notes = options.check(folder)
+            notes = check.run(folder)
         manifest = manifest.model_copy(update={"notes": (*manifest.notes, *notes)})
         (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     return manifest

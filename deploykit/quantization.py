@@ -141,9 +141,7 @@ def _built(model: ImportedModel | Path, output: Path) -> Path:
         return model
     options = PackageOptions(cpu="native")
     target = find_target("host")
-    build_artifact(
-        lambda: model, target, output, options, Observer(), source=None, capacities={}, fuse=True, index_checks=True
-    )
+    build_artifact(lambda: model, target, output, options, Observer(), source=None, capacities={})
     return output
 
 

@@ -162,8 +162,3 @@ def test_sizes_that_are_no_integers_are_refused(artifact: Path) -> None:
 def test_values_that_are_no_arrays_are_refused(artifact: Path) -> None:
     with pytest.raises(ShapeError, match="no array of float32"):
         deploykit.verify(artifact, at={"batch": 2}, inputs={"x": object()})  # type: ignore[dict-item]
-
-
-def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"a model is the path of an ONNX file, .*; found dict"):
-        deploykit.load({})  # type: ignore[arg-type]

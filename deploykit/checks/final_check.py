@@ -4,7 +4,7 @@ The artifact runs once with every dim at its lower bound and once at its upper (
 sizes that the user gives. It runs in the temporary folder in which it was made, so that a folder with wrong results
 never appears at the user's output path.
 
-The check may be left to deploykit (`checks_unasked`). It is then made where it adds little to the time of a build, and
+The check may be left to deploykit (`_checks_unasked`). It is then made where it adds little to the time of a build, and
 what prevents it is a note.
 """
 
@@ -14,18 +14,17 @@ import importlib.util
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deploykit.checks.sources import Input
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
-from deploykit.compiler.model import ImportedModel
 from deploykit.errors import DeploykitError, MismatchError, ToolchainError, UsageError
-from deploykit.frontends.huggingface.folder import is_folder
-from deploykit.frontends.huggingface.hub import is_on_hub
-from deploykit.ragged.files import operator_path
+from deploykit.options.parts import CheckOptions
 from deploykit.scratch import Scratch
-from deploykit.targets.base import Target
+from deploykit.sources.base import Frontend
+from deploykit.targets.base import FinalCheck, Target
 
 if TYPE_CHECKING:
     import onnx
@@ -42,16 +41,23 @@ _MAX_PROTO = 1 << 31
 """Bytes: models of this size and more do not fit into one file."""
 
 
-def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, target: Target) -> None:
-    """Check before a build whether its result can be checked.
+def final_check(model: Any, frontend: Frontend, target: Target, cpu: str, options: CheckOptions) -> FinalCheck | None:
+    """What is to be run before an artifact is put at its place; nothing if `None`.
 
-    Raises `UsageError` for an imported model, whose file is not known, and `ToolchainError` if ONNX Runtime is not
-    installed or this machine cannot run artifacts of the target.
+    Raises `UsageError` for a model that cannot be compared, and `ToolchainError` if ONNX Runtime is not installed or
+    this machine cannot run artifacts of the target.
     """
-    if isinstance(model, ImportedModel):
-        raise UsageError("an imported model cannot be checked: give `build` the file, or the onnx.ModelProto")
-    if is_on_hub(model) or is_folder(model):
-        raise UsageError("a Hugging Face folder cannot be checked: ONNX Runtime does not read it")
+    if options.check:
+        _require_checkable(frontend, target)
+        return FinalCheck(partial(check_artifact, model=model, at=options.check_at, inputs=options.check_inputs))
+    if options.check is None and _checks_unasked(model, frontend, target, cpu):
+        return FinalCheck(partial(check_unasked, model=model), UNASKED_BYTES)
+    return None
+
+
+def _require_checkable(frontend: Frontend, target: Target) -> None:
+    if frontend.unchecked is not None:
+        raise UsageError(f"{frontend.description} cannot be checked: {frontend.unchecked}")
     if importlib.util.find_spec("onnxruntime") is None:
         raise ToolchainError("a check compares with onnxruntime, which is not installed; run: pip install onnxruntime")
     available = target.check()
@@ -59,15 +65,15 @@ def require_checkable(model: str | Path | onnx.ModelProto | ImportedModel, targe
         raise ToolchainError(f"artifacts of target {target.name} cannot be run here to be checked: {available.detail}")
 
 
-def checks_unasked(model: object, target: Target, cpu: str) -> bool:
+def _checks_unasked(model: object, frontend: Frontend, target: Target, cpu: str) -> bool:
     """Whether a build may be checked although the user does not ask for it: an ONNX file for this machine, if ONNX
     Runtime is installed."""
-    if target.name != "host" or not isinstance(model, str | Path) or operator_path(model) is not None:
+    if target.name != "host" or not isinstance(model, str | Path):
         return False
     if any(machine_of(find_cpu(level)) != platform.machine() for level in levels(cpu)):
         return False
     try:
-        require_checkable(model, target)
+        _require_checkable(frontend, target)
     except (UsageError, ToolchainError):
         return False
     return True
@@ -88,7 +94,7 @@ def check_unasked(folder: Path, model: str | Path) -> tuple[str, ...]:
 
 def check_artifact(
     folder: Path,
-    model: str | Path | onnx.ModelProto | ImportedModel,
+    model: str | Path | onnx.ModelProto,
     at: Mapping[str, int | Sequence[int]] | None = None,
     inputs: Mapping[str, Input] | None = None,
     operations: int | None = None,
@@ -104,7 +110,6 @@ def check_artifact(
     """
     from deploykit.checks.verify import mismatch, sizes_text, undecided, verify, verify_ends
 
-    assert not isinstance(model, ImportedModel), "see `require_checkable`"
     with _file(model) as path:
         report = verify(folder, path, at=at, inputs=inputs) if at else verify_ends(folder, path, inputs, operations)
     if report.wrong:

@@ -14,6 +14,7 @@ import numpy as np
 
 from deploykit.artifact.manifest import Manifest, describe_source
 from deploykit.errors import ToolchainError, UnsupportedModelError, UsageError
+from deploykit.sources.base import find_frontend
 
 NEEDS_EXPORT = "export it to ONNX, and name that file with --model, to compare with it"
 
@@ -31,11 +32,10 @@ def load(model: str | Path, reference: str = "onnxruntime", threads: int = 1) ->
     """
     if reference not in REFERENCES:
         raise UsageError(f"there is no reference '{reference}'; choose from {', '.join(REFERENCES)}")
-    from deploykit.frontends.huggingface.folder import is_folder
-
     path = Path(model)
-    if is_folder(path):
-        raise UsageError(f"{path} is a Hugging Face folder: {NEEDS_EXPORT}")
+    frontend = find_frontend(path)
+    if frontend.unchecked is not None:
+        raise UsageError(f"{path} is {frontend.description}: {NEEDS_EXPORT}")
     if not path.is_file():
         raise UsageError(f"there is no model file {path}")
     return REFERENCES[reference](path, threads)

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import typer
 from rich.status import Status
 
 from deploykit.cli.console import doubtful, messages, print_json, results, table, text_bytes, text_seconds
 from deploykit.cli.explanation import show
+from deploykit.cli.generated import with_options
 from deploykit.cli.options import Dims, Inputs, Json, SeveralSizes, read_dims, read_sizes
 from deploykit.cli.verb import verb
-from deploykit.errors import UsageError
+from deploykit.options.parts import CompileOptions, PlatformOptions, QuantizeOptions, WatchOptions
+from deploykit.sources.base import frontends
 from deploykit.targets.base import target_names
 
 if TYPE_CHECKING:
     from deploykit.artifact.folder import Artifact
     from deploykit.artifact.manifest import FileEntry, Manifest
     from deploykit.compiler.decisions import Explanation
+    from deploykit.options.keywords import BuildKeywords
 
 _WIDE = 110
 """From this many columns on, checksums are shown in full; `manifest.json` always has them."""
@@ -39,22 +42,16 @@ class Stage(StrEnum):
     EMIT = "emit"
 
 
-class Way(StrEnum):
-    """The routes of `deploykit.frontends.huggingface.importer`."""
-
-    OWN = "own"
-    TORCH = "torch"
-
-
 @verb
+@with_options(
+    PlatformOptions, CompileOptions, *(each.Options for each in frontends().values()), QuantizeOptions, WatchOptions
+)
 def build(
     model: Annotated[
         str,
         typer.Argument(
             metavar="MODEL",
-            help="An ONNX file; a Hugging Face folder, or one on the Hub, hf://org/name, which is downloaded; "
-            "models.py:NAME, a dynamic model (class of deploykit.dynamic) in a Python file; or "
-            "ops.py:NAME, an operator of deploykit.ragged.",
+            help="; ".join(each.form for each in frontends().values() if each.form) + ".",
             show_default=False,
         ),
     ],
@@ -67,162 +64,7 @@ def build(
         "dist"
     ),
     dim: Dims = None,
-    cpu: Annotated[
-        str,
-        typer.Option(
-            "--cpu",
-            metavar="CPU",
-            help="The CPU that native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, "
-            "x86-64-v4, armv8-a or armv8.2-a; + adds features, as in armv8.2-a+dotprod. portable puts kernels for all "
-            "x86-64 levels into one artifact. Target android has levels of its own, down to armv7-a.",
-        ),
-    ] = "native",
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--device",
-            metavar="DEVICES",
-            help="What else to make kernels for, with the targets host and android: [b]vulkan[/], [b]opencl[/] or "
-            "both, with a comma between them. vulkan:discrete is for graphics cards; further classes are "
-            "mobile (the usual one), integrated and software.",
-            show_default=False,
-        ),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="The form of the artifact, for targets that have several: for "
-            "android, aar (a library for Java and Kotlin) or so (libraries for C and C++).",
-            show_default=False,
-        ),
-    ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="What only this target can be told: for android, "
-            "[b]package=com.acme.model[/], [b]group=com.acme[/] and [b]version=1.2.0[/]. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    fuse: Annotated[
-        bool,
-        typer.Option(
-            "--fuse/--no-fuse",
-            help="Compute several operators in one kernel, which is faster. With --no-fuse each operator has its own "
-            "kernels, which shows what each computes and costs; in a dynamic model, equal products stay apart, too.",
-        ),
-    ] = True,
-    fast_math: Annotated[
-        bool,
-        typer.Option(
-            "--fast-math",
-            help="Use shorter forms of exp, tanh, sigmoid, erf, log, sin, cos and pow, with errors of up to 4 units in "
-            "the last place instead of 2.",
-        ),
-    ] = False,
-    index_checks: Annotated[
-        bool,
-        typer.Option(
-            "--index-checks/--no-index-checks",
-            help="Refuse runs with indices out of range, such as a token that is not in the vocabulary. With "
-            "--no-index-checks such an index takes the nearest element.",
-        ),
-    ] = True,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Compute every row in the same order, whatever the size of the batch: the results of a sequence then "
-            "have the same bits alone and in any batch. Products with a single row are slower.",
-        ),
-    ] = False,
-    seed_input: Annotated[
-        str | None,
-        typer.Option(
-            "--seed-input",
-            metavar="NAME",
-            help="Add an int64 scalar input that random numbers depend on if the model gives no seed.",
-            show_default=False,
-        ),
-    ] = None,
-    ragged: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ragged",
-            metavar="DIM",
-            help="A dim that has another size for each element of the batch, such as the length of a sentence: "
-            "[b]seq[/], or with the dim of the batch [b]seq:batch[/]. The model takes padded batches and a mask; the "
-            "artifact takes the elements one after the other and their lengths, and computes no padding.",
-            show_default=False,
-        ),
-    ] = None,
-    mask: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mask",
-            metavar="NAME",
-            help="For --ragged: an input that is 1 where there is data and 0 in the padding, or that holds lengths. "
-            "By default, one with a usual name, such as attention_mask.",
-            show_default=False,
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            metavar="FILE",
-            help="For a dynamic model: its weights, a .safetensors or .npz file. Without it they are random.",
-            show_default=False,
-        ),
-    ] = None,
-    samples: Annotated[
-        Path | None,
-        typer.Option(
-            "--samples",
-            metavar="FILE",
-            help="For a dynamic model: a .json file with a list of instances. A policy of batches is learned from "
-            "them, and the policy with the fewest launches is taken. For --quantize: a list of texts.",
-            show_default=False,
-        ),
-    ] = None,
-    route: Annotated[
-        Way | None,
-        typer.Option(
-            "--route",
-            help="How a Hugging Face folder is read: by a family of deploykit ([b]own[/]), or exported by PyTorch "
-            "([b]torch[/]); by default the first one that covers its architecture.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME",
-            help="For a dynamic model, how the next batch is chosen: critical, depth, agenda, fsm (learned from "
-            "--samples) or alone (no batches).",
-            show_default=False,
-        ),
-    ] = None,
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            "--quantize",
-            metavar="KIND",
-            help="Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as "
-            "[b]fp16[/], half of the bytes. The change of results is measured and printed; for a model of texts, on "
-            "those in the .json list of --samples, if given.",
-            show_default=False,
-        ),
-    ] = None,
-    dump_dir: Annotated[
-        Path | None,
-        typer.Option("--dump-dir", metavar="DIR", help="Write what each stage produced.", show_default=False),
-    ] = None,
+    options: Mapping[str, Any],
     stop_after: Annotated[
         Stage | None,
         typer.Option(
@@ -275,44 +117,21 @@ def build(
         from deploykit.building import build as build_artifact
         from deploykit.checks.sources import parse_sources
 
-        for given, option in ((inputs, "--input gives values"), (at, "--at gives sizes")):
-            if given and not check:
-                raise UsageError(f"{option} for --check, which is not asked for")
-        bounds = read_dims(dim or ())
-        artifact = build_artifact(
-            model,
-            target=target,
-            dims=bounds,
-            output=output,
-            cpu=cpu,
-            format=form,
-            settings=dict(_setting(text) for text in settings or ()),
-            fuse=fuse,
-            fast_math=fast_math,
-            index_checks=index_checks,
-            exact=exact,
-            devices=[name for text in device or () for name in text.split(",")],
-            seed_input=seed_input,
-            ragged=dict(_pair(name) for name in ragged) if ragged else None,
-            masks=mask,
-            weights=weights,
-            samples=samples,
-            policy=policy,
-            quantize=quantize,
-            route=None if route is None else route.value,
-            dump_dir=dump_dir,
-            stop_after=stop_after.value if stop_after else None,
-            check=check,
-            check_at=read_sizes(at or ()),
-            check_inputs=parse_sources(inputs or ()),
-            on_stage=progress.begin,
-            on_explanation=explanations.append,
-        )
+        asked = {
+            **options,
+            "stop_after": stop_after.value if stop_after else None,
+            "check": check,
+            "check_at": read_sizes(at or ()),
+            "check_inputs": parse_sources(inputs or ()),
+            "on_stage": progress.begin,
+            "on_explanation": explanations.append,
+        }
+        artifact = build_artifact(model, target, read_dims(dim or ()), output, **cast("BuildKeywords", asked))
     explained = {"explain": [explanation.data() for explanation in explanations]} if explain else {}
     if explain and not json_output:
         show(explanations)
     if artifact is None:
-        where = f"; what the stages produced is in {dump_dir}" if dump_dir else ""
+        where = f"; what the stages produced is in {options['dump_dir']}" if "dump_dir" in options else ""
         messages.print(f"Stopped after {stop_after}{where}.")
         if json_output and explain:
             print_json(explained)
@@ -320,19 +139,6 @@ def build(
         print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json"), **explained})
     else:
         _show(artifact)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set takes NAME=VALUE, found '{text}'")
-    return name, value
-
-
-def _pair(name: str) -> tuple[str, str]:
-    """A ragged dim and the dim of its batch, which may be left out."""
-    dim, _, batch = name.partition(":")
-    return dim, batch
 
 
 class StageProgress:

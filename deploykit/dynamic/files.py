@@ -1,8 +1,7 @@
-"""Files of dynamic models: their source, their weights, and samples of instances."""
+"""Files of dynamic models: their weights, and samples of instances."""
 
 from __future__ import annotations
 
-import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,6 @@ from typing import Any
 import numpy as np
 
 from deploykit.errors import UsageError
-
-
-def is_class(path: Path, name: str) -> bool:
-    """Whether a Python file has a class of that name. The file is read, not run."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return False
-    return any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body)
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
 from deploykit.inspection.lengths import LengthsReport, at_lengths
 from deploykit.inspection.picture import draw
+from deploykit.sources.base import find_frontend
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds
@@ -73,17 +74,17 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Fo
         ArtifactError: the folder holds no artifact, or a damaged one.
     """
     what = Path(path)
-    if not (what / MANIFEST).exists():
-        from deploykit.frontends.huggingface.folder import is_folder
+    frontend = find_frontend(what)
+    if frontend.name == "huggingface" and not (what / MANIFEST).exists():
+        from deploykit.inspection.folder import inspect_folder
 
-        if is_folder(what):
-            from deploykit.inspection.folder import inspect_folder
-
-            return inspect_folder(what, dims)
+        return inspect_folder(what, dims)
     if what.is_dir():
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")
         return ArtifactReport(read_manifest(what), read_plan(what), read_listing(what))
+    if frontend.name != "onnx":
+        raise UsageError(f"{what} is {frontend.description}: `deploykit build --explain` describes it")
     from deploykit.inspection.model import inspect_model
 
     return inspect_model(what, dims)

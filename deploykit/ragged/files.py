@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 from pathlib import Path
 
 from deploykit.errors import UsageError
 from deploykit.ragged.operators import Operator
-
-
-def operator_path(model: object) -> tuple[Path, str] | None:
-    """The file and the name if `model` is written like `ops.py:linear`; else None."""
-    found = re.fullmatch(r"(.+\.py):(\w+)", str(model)) if isinstance(model, str | Path) else None
-    return None if found is None else (Path(found[1]), found[2])
 
 
 def load_operator(path: Path, name: str) -> Operator:

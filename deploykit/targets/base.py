@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from deploykit.errors import UsageError
 from deploykit.installation import installed_version
+from deploykit.options.parts import USUAL, CompileOptions
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest, SourceEntry
@@ -38,24 +39,30 @@ class Availability:
 
 
 @dataclass(frozen=True)
+class FinalCheck:
+    """What is done with a complete artifact before it is put in its place. `run` takes its folder and returns notes. A
+    model with more than `most_bytes` of weights is left alone."""
+
+    run: Callable[[Path], tuple[str, ...]]
+    most_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class PackageOptions:
     """The options of a build that targets and the packaging use.
 
     `cpu` is the CPU that native kernels are compiled for, `native` for this machine. `devices` are what else kernels
-    are for, such as `vulkan`. With `fast_math`, kernels use
-    shorter forms of elementwise functions. `source` is the model file, if there is one. `version` is the version of
-    deploykit named in generated files. Before the complete folder is put in its place, `require_unchanged` is called,
-    then `check` with the folder, which returns notes; an exception of either prevents the folder. It is not called for
-    a model with more than `check_bytes` of weights. `format` is one of
-    the target's formats, empty for the usual one, and `settings` are its settings by name."""
+    are for, such as `vulkan`. `compiling` is what the compiler is asked for. `source` is the model file, if there is
+    one. `version` is the version of deploykit named in generated files. Before the complete folder is put in its place,
+    `require_unchanged` is called, then `check`; an exception of either prevents the folder. `format` is one of the
+    target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
     devices: tuple[str, ...] = ()
-    fast_math: bool = False
+    compiling: CompileOptions = USUAL
     source: SourceEntry | None = None
     require_unchanged: Callable[[], None] = lambda: None
-    check: Callable[[Path], tuple[str, ...]] | None = None
-    check_bytes: int | None = None
+    check: FinalCheck | None = None
     format: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     version: str = field(default_factory=installed_version)

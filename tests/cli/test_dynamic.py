@@ -127,7 +127,10 @@ def test_inspect_shows_the_model(folder: Path) -> None:
         (("run", "dist", "--instances", "trees.json", "--trace", "no/s.svg"), "cannot write 'no/s.svg'"),
         (("run", "dist", "--instances", "missing.json"), "missing.json cannot be read"),
         (("run", "dist", "--instances", "trees.json", "--policy", "best"), "there is no policy 'best'"),
-        (("build", "sums.py:Sums", "--ragged", "seq", "-o", "other"), "these options are for ONNX files"),
+        (
+            ("build", "sums.py:Sums", "--ragged", "seq", "-o", "other"),
+            "the option 'ragged' is for an ONNX file; sums.py:Sums, a dynamic model, has",
+        ),
         (("build", "sums.py:Sums", "--weights", "trees.json", "-o", "other"), "is no file of weights"),
         (("build", "sums.py:Sums", "--dim", "seq=1..8", "-o", "other"), "its dims are: batch, words, elements"),
         (("build", "sums.py:Other", "-o", "other"), "has no operator 'Other'"),

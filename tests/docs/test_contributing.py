@@ -61,16 +61,20 @@ def test_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(choice).startswith("twice: elementwise; not fill: it reads a tensor; ")
 
 
+def installed(folder: Path, kind: str, name: str) -> Path:
+    """A folder that holds the block of a kind, `frontend` or `target`, as an installed package."""
+    (entry,) = re.findall(rf'^   {name} = "((\w+):\w+)"$', TEXT, re.MULTILINE)
+    (folder / f"{entry[1]}.py").write_text(block(kind))
+    metadata = folder / f"{entry[1]}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {entry[1]}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[deploykit.{kind}s]\n{name} = {entry[0]}\n")
+    return folder
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """A folder that holds the target as an installed package."""
-    (tmp_path / "acme_targets.py").write_text(block("target"))
-    metadata = tmp_path / "acme_targets-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-targets\nVersion: 1.0\n")
-    (entry,) = re.findall(r'^   (sources = )"(.*)"$', TEXT, re.MULTILINE)
-    (metadata / "entry_points.txt").write_text(f"[deploykit.targets]\n{entry[0]}{entry[1]}\n")
-    return tmp_path
+    return installed(tmp_path, "target", "sources")
 
 
 def called(target: Path, *arguments: str) -> str:
@@ -78,6 +82,27 @@ def called(target: Path, *arguments: str) -> str:
     environment = os.environ | {"PYTHONPATH": f"{target}:{ROOT}"}
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=target, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_frontend(tmp_path: Path) -> None:
+    folder = installed(tmp_path, "frontend", "linear")
+    (folder / "two.linear").write_text("[[1, 2], [3, 4], [5, 6]]")
+    assert "a linear model in JSON" in " ".join(called(folder, "deploykit", "frontends").split())
+    called(folder, "deploykit", "build", "two.linear", "--scale", "10", "--dim", "n=1..4", "-o", "dist")
+    x = np.float32([[1, 0, 1], [0, 2, 0]])
+    with deploykit.open(folder / "dist") as session:
+        assert np.array_equal(session(x=x)["y"], np.float32([[60, 80], [60, 80]]))
+    onnx.save(
+        onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["" : 17]> m (float[n] x) => (float[n] y) { y = Relu(x) }'
+        ),
+        folder / "relu.onnx",
+    )
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        called(folder, "deploykit", "build", "relu.onnx", "--scale", "10", "-o", "other")
+    assert "the option 'scale' is for a linear model; relu.onnx, an ONNX file, has no" in " ".join(
+        error.value.stderr.split()
+    )
 
 
 def test_a_target(target: Path) -> None:

@@ -116,13 +116,14 @@ class AndroidTarget:
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
             _require_typed(levels[0])
+        fast = options.compiling.fast_math
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             texts = emit_host(parts, options.version) | answers.emit(parts[0], options.version)
             emitted |= {f"{abi}-{name}": text.encode() for name, text in texts.items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
-                objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=options.fast_math)
+                objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=fast)
                 emitted |= {f"{abi}-{part.cpu}.{index}.o": data for index, data in enumerate(objects)}
         return emitted
 
@@ -140,7 +141,9 @@ class AndroidTarget:
         others = [kernel for kernel in on_gpu.kernels if not kernel.gpu]
         for abi in self.abis:
             least = abi.cpu(abi.levels[-1])
-            objects = emit_objects(others, kernel_prefix(on_gpu, [on_gpu]), least, fast_math=options.fast_math)
+            objects = emit_objects(
+                others, kernel_prefix(on_gpu, [on_gpu]), least, fast_math=options.compiling.fast_math
+            )
             emitted |= {f"{abi.name}-{name}": data for name, data in files.items()}
             emitted |= {f"{abi.name}-on_gpu.{index}.o": data for index, data in enumerate(objects)}
         return emitted

@@ -66,7 +66,7 @@ class EmbeddedTarget:
 
         (program,) = programs
         _require_bounds(program)
-        if options.fast_math:
+        if options.compiling.fast_math:
             raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
         written = emit_host(programs, options.version) | answers.emit(program, options.version)
         written["kernels.c"] = emit_c(program.kernels, prefix_of(program))

@@ -105,7 +105,7 @@ class HostTarget:
                 [kernel for kernel in part.kernels if not kernel.gpu],
                 kernel_prefix(part, levels if part.gpu is None else [part]),
                 find_cpu(part.cpu or options.cpu),
-                fast_math=options.fast_math,
+                fast_math=options.compiling.fast_math,
             )
             for part in (*levels, *([] if on_gpu is None else [on_gpu]))
         ]

@@ -114,10 +114,10 @@ class WebTarget:
         emitted = {name: text.encode() for name, text in emit_host([on_cpu], options.version).items()}
         for module, cpu in zip(CPU_MODULES, (WASM_SIMD, WASM_RELAXED), strict=True):
             if module in self.modules:
-                emitted |= _objects(on_cpu, module, cpu, fast_math=options.fast_math)
+                emitted |= _objects(on_cpu, module, cpu, fast_math=options.compiling.fast_math)
         for part in on_gpu:
             emitted |= {f"gpu-{name}": text.encode() for name, text in emit_host([part], options.version).items()}
-            emitted |= _objects(part, GPU_MODULE, WASM_SIMD, fast_math=options.fast_math)
+            emitted |= _objects(part, GPU_MODULE, WASM_SIMD, fast_math=options.compiling.fast_math)
             shaders = (f"// shader {number}\n{shader.packaged()}" for number, shader in enumerate(emit_shaders(part)))
             emitted[SHADER_FILE] = "".join(shaders).encode()
         return emitted

@@ -11,7 +11,8 @@ import deploykit
 from deploykit import ragged
 from deploykit.errors import UsageError
 from deploykit.ragged import Operator
-from deploykit.ragged.files import load_operator, operator_path
+from deploykit.ragged.files import load_operator
+from deploykit.sources.places import place_of
 
 TEXT = """
 from deploykit import ragged
@@ -48,10 +49,10 @@ def test_an_operator_is_loaded_and_built(ops: Path, tmp_path: Path) -> None:
 
 
 def test_paths() -> None:
-    assert operator_path("a/ops.py:name") == (Path("a/ops.py"), "name")
-    assert operator_path(Path("ops.py:name")) == (Path("ops.py"), "name")
-    assert operator_path("model.onnx") is None
-    assert operator_path("ops.py") is None
+    assert place_of("a/ops.py:name") == (Path("a/ops.py"), "name")
+    assert place_of(Path("ops.py:name")) == (Path("ops.py"), "name")
+    assert place_of("model.onnx") is None
+    assert place_of("ops.py") is None
 
 
 def test_what_is_wrong_is_said(ops: Path, tmp_path: Path) -> None:

@@ -263,5 +263,5 @@ def test_the_command_line_takes_a_route(tmp_path: Path) -> None:
 
 
 def test_a_route_is_for_folders(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a route is for a Hugging Face folder"):
+    with pytest.raises(UsageError, match="the option 'route' is for a Hugging Face folder"):
         deploykit.load(tmp_path / "model.onnx", route="own")

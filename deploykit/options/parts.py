@@ -1,0 +1,129 @@
+"""The options of what every build has. Those of a source are with its frontend (`deploykit.sources`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploykit.errors import UsageError
+from deploykit.options.option import option
+
+if TYPE_CHECKING:
+    from deploykit.compiler.decisions import Explanation
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set takes NAME=VALUE, found '{text}'")
+    return name, value
+
+
+@dataclass(frozen=True)
+class PlatformOptions:
+    """What a target is asked for. Which of these it has is on the page of the target."""
+
+    cpu: str = option(
+        "native",
+        "The CPU that native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, armv8-a "
+        "or armv8.2-a; + adds features, as in armv8.2-a+dotprod. portable puts kernels for all x86-64 levels into one "
+        "artifact. Target android has levels of its own, down to armv7-a.",
+        metavar="CPU",
+    )
+    devices: Sequence[str] = option(
+        (),
+        "What else to make kernels for, with the targets host and android: [b]vulkan[/], [b]opencl[/] or both, with a "
+        "comma between them. vulkan:discrete is for graphics cards; further classes are mobile (the usual one), "
+        "integrated and software.",
+        flags="--device",
+        metavar="DEVICES",
+        many=True,
+        read=lambda texts: tuple(name for text in texts for name in text.split(",")),
+    )
+    format: str = option(
+        "",
+        "The form of the artifact, for targets that have several: for android, aar (a library for Java and Kotlin) or "
+        "so (libraries for C and C++).",
+        metavar="FORMAT",
+    )
+    settings: Mapping[str, str] | None = option(
+        None,
+        "What only this target can be told: for android, [b]package=com.acme.model[/], [b]group=com.acme[/] and "
+        "[b]version=1.2.0[/].",
+        flags="--set",
+        metavar="NAME=VALUE",
+        many=True,
+        read=lambda texts: dict(map(_setting, texts)),
+    )
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What the compiler is asked for."""
+
+    fuse: bool = option(
+        True,
+        "Compute several operators in one kernel, which is faster. With --no-fuse each operator has its own kernels, "
+        "which shows what each computes and costs; in a dynamic model, equal products stay apart, too.",
+    )
+    fast_math: bool = option(
+        False,
+        "Use shorter forms of exp, tanh, sigmoid, erf, log, sin, cos and pow, with errors of up to 4 units in the last "
+        "place instead of 2.",
+    )
+    index_checks: bool = option(
+        True,
+        "Refuse runs with indices out of range, such as a token that is not in the vocabulary. With --no-index-checks "
+        "such an index takes the nearest element.",
+    )
+    exact: bool = option(
+        False,
+        "Compute every row in the same order, whatever the size of the batch: the results of a sequence then have the "
+        "same bits alone and in any batch. Products with a single row are slower.",
+    )
+
+
+USUAL = CompileOptions()
+
+
+@dataclass(frozen=True)
+class QuantizeOptions:
+    """How weights are made smaller. `samples` is the path of a .json list of texts to measure with."""
+
+    quantize: str | None = option(
+        None,
+        "Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as [b]fp16[/], half "
+        "of the bytes. The change of results is measured and printed; for a model of texts, on those in the .json list "
+        "of --samples, if given.",
+        metavar="KIND",
+    )
+    samples: str | Path | None = option(
+        None, "A .json file with a list of texts to measure the change on.", metavar="FILE"
+    )
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Whether the artifact is compared with ONNX Runtime before it is put at its place, and at which sizes and on which
+    inputs."""
+
+    check: bool | None = False
+    check_at: Mapping[str, int | Sequence[int]] | None = None
+    check_inputs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for given, what in ((self.check_inputs, "inputs are"), (self.check_at, "sizes are")):
+            if given and not self.check:
+                raise UsageError(f"{what} for a check, which is not asked for")
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """How far a build goes, and what it tells on its way."""
+
+    dump_dir: str | Path | None = option(None, "Write what each stage produced.", metavar="DIR")
+    stop_after: str | None = None
+    on_stage: Callable[[str], None] = lambda _: None
+    on_explanation: Callable[[Explanation], None] = lambda _: None

@@ -1,0 +1,49 @@
+"""Hugging Face folders, and those on the Hub: `hf://org/name`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from deploykit.options.option import option
+from deploykit.sources.base import Certainty
+
+if TYPE_CHECKING:
+    from deploykit.compiler.model import DimBounds, ImportedModel
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    route: Literal["own", "torch"] | None = option(
+        None,
+        "How a Hugging Face folder is read: by a family of deploykit ([b]own[/]), or exported by PyTorch "
+        "([b]torch[/]); by default the first one that covers its architecture.",
+        choices=("own", "torch"),
+    )
+
+
+class FolderFrontend:
+    name = "huggingface"
+    description = "a Hugging Face folder"
+    form = "a Hugging Face folder, or one on the Hub, hf://org/name, which is downloaded"
+    Options = FolderOptions
+    unchecked = "ONNX Runtime does not read it"
+
+    def recognises(self, source: object) -> Certainty:
+        from deploykit.frontends.huggingface.folder import is_folder
+        from deploykit.frontends.huggingface.hub import is_on_hub
+
+        return Certainty.CERTAIN if is_on_hub(source) or is_folder(source) else Certainty.NO
+
+    def load(self, source: Any, dims: DimBounds, options: FolderOptions) -> ImportedModel:
+        from deploykit.folders import load_model
+        from deploykit.frontends.huggingface.hub import downloaded
+
+        return load_model(downloaded(source), dims, options.route)
+
+    def file(self, source: Any) -> Path | None:
+        from deploykit.frontends.huggingface.folder import CONFIG
+        from deploykit.frontends.huggingface.hub import is_on_hub
+
+        return None if is_on_hub(source) else Path(source) / CONFIG

@@ -1,0 +1,92 @@
+"""ONNX files, and models in memory as an `onnx.ModelProto`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from deploykit.errors import UsageError
+from deploykit.options.option import option
+from deploykit.sources.base import Certainty
+
+if TYPE_CHECKING:
+    from deploykit.compiler.model import DimBounds, ImportedModel
+
+Ragged: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
+"""The name of a ragged dim, or several; with the dim of the batch for each, or without."""
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """A ragged dim and the dim of its batch, which may be left out."""
+    dim, _, batch = text.partition(":")
+    return dim, batch
+
+
+@dataclass(frozen=True)
+class OnnxOptions:
+    seed_input: str | None = option(
+        None,
+        "Add an int64 scalar input that random numbers depend on if the model gives no seed.",
+        metavar="NAME",
+    )
+    ragged: Ragged | None = option(
+        None,
+        "A dim that has another size for each element of the batch, such as the length of a sentence: [b]seq[/], or "
+        "with the dim of the batch [b]seq:batch[/]. The model takes padded batches and a mask; the artifact takes the "
+        "elements one after the other and their lengths, and computes no padding.",
+        metavar="DIM",
+        many=True,
+        read=lambda texts: dict(map(_pair, texts)),
+    )
+    masks: Sequence[str] | None = option(
+        None,
+        "For --ragged: an input that is 1 where there is data and 0 in the padding, or that holds lengths. By default, "
+        "one with a usual name, such as attention_mask.",
+        flags="--mask",
+        metavar="NAME",
+        many=True,
+    )
+
+    def __post_init__(self) -> None:
+        if self.masks is not None and self.ragged is None:
+            raise UsageError("masks are for a ragged dim, which is not asked for")
+
+
+class OnnxFrontend:
+    name = "onnx"
+    description = "an ONNX file"
+    form = "an ONNX file"
+    Options = OnnxOptions
+    unchecked = None
+
+    def recognises(self, source: object) -> Certainty:
+        if isinstance(source, str | Path):
+            return Certainty.LIKELY if Path(source).suffix == ".onnx" else Certainty.POSSIBLE
+        module = type(source).__module__
+        return Certainty.CERTAIN if module.partition(".")[0] in ("onnx", "onnx_ir") else Certainty.NO
+
+    def load(self, source: Any, dims: DimBounds, options: OnnxOptions) -> ImportedModel:
+        from deploykit.compiler.dims import checked_bounds
+        from deploykit.compiler.ragged.conversion import TOKENS
+        from deploykit.compiler.ragged.conversion import ragged as converted
+        from deploykit.frontends.onnx import load_onnx
+
+        if options.ragged is None:
+            return load_onnx(source, dims, seed_input=options.seed_input)
+        bounds = checked_bounds(dims)
+        tokens = bounds.pop(TOKENS, None)
+        pair = (tokens, tokens) if isinstance(tokens, int) else tokens
+        model = load_onnx(source, bounds, seed_input=options.seed_input)
+        return converted(model, _pairs(options.ragged), options.masks, pair)
+
+    def file(self, source: Any) -> Path | None:
+        return Path(source) if isinstance(source, str | Path) else None
+
+
+def _pairs(ragged: Ragged) -> dict[str, str]:
+    """The dims of batches by the names of ragged dims; empty names where they are not given."""
+    if isinstance(ragged, Mapping):
+        return dict(ragged)
+    return dict.fromkeys([ragged] if isinstance(ragged, str) else ragged, "")
