@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from deploykit.toolchain import find_c_compiler
+from deploykit.basics.toolchain import find_c_compiler
 
 _SOURCE = Path(__file__).with_name("peak.c")
 _OPTIONS = ("-O3", "-march=native", "-ffp-contract=fast", "-fPIC")

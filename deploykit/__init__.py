@@ -12,6 +12,7 @@ Each name is imported when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from deploykit.basics.installation import full_package_needed
 from deploykit.errors import (
     ArtifactError,
     DataError,
@@ -23,7 +24,6 @@ from deploykit.errors import (
     UnsupportedModelError,
     UsageError,
 )
-from deploykit.installation import full_package_needed
 
 if TYPE_CHECKING:
     from deploykit import ragged
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from deploykit.checks.benchmark import bench
     from deploykit.checks.comparison import Tolerance
     from deploykit.checks.verify import verify
-    from deploykit.device_array import DeviceArray
     from deploykit.inspection.reports import inspect
-    from deploykit.ragged_array import Ragged
-    from deploykit.session import Session, open  # noqa: A004  called as `deploykit.open`
+    from deploykit.sessions.device_array import DeviceArray
+    from deploykit.sessions.ragged_array import Ragged
+    from deploykit.sessions.session import Session, open  # noqa: A004  called as `deploykit.open`
 
 __all__ = [
     "Artifact",
@@ -63,15 +63,15 @@ __all__ = [
 
 _MODULES = {
     "Artifact": "deploykit.artifact.folder",
-    "DeviceArray": "deploykit.device_array",
-    "Ragged": "deploykit.ragged_array",
-    "Session": "deploykit.session",
+    "DeviceArray": "deploykit.sessions.device_array",
+    "Ragged": "deploykit.sessions.ragged_array",
+    "Session": "deploykit.sessions.session",
     "Tolerance": "deploykit.checks.comparison",
     "bench": "deploykit.checks.benchmark",
     "build": "deploykit.building",
     "inspect": "deploykit.inspection.reports",
     "load": "deploykit.building",
-    "open": "deploykit.session",
+    "open": "deploykit.sessions.session",
     "verify": "deploykit.checks.verify",
 }
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from deploykit.artifact.folder import Artifact, check_output
+from deploykit.basics.parallel import interruptible
+from deploykit.basics.scratch import sweep
 from deploykit.errors import UsageError, defects
 from deploykit.options.keywords import BuildKeywords, LoadKeywords
 from deploykit.options.option import Part, checked, chosen
 from deploykit.options.parts import CheckOptions, CompileOptions, PlatformOptions, QuantizeOptions, WatchOptions
-from deploykit.parallel import interruptible
-from deploykit.scratch import sweep
 from deploykit.sources.base import Frontend, find_frontend, frontends, named
 
 if TYPE_CHECKING:

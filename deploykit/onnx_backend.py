@@ -14,9 +14,9 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 import deploykit
+from deploykit.basics.scratch import Scratch
 from deploykit.frontends.onnx.names import dim_name
-from deploykit.scratch import Scratch
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from deploykit.targets.base import Target
 
 TARGET: str | Target = "host"

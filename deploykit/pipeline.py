@@ -26,6 +26,7 @@ from tvm import ir, relax, tirx
 from deploykit.artifact.devices import names_of
 from deploykit.artifact.folder import Artifact, artifact_folder
 from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
+from deploykit.basics.parallel import each
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.codegen.host.interface import describe
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels
@@ -63,7 +64,6 @@ from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
 from deploykit.options.parts import USUAL, CompileOptions
-from deploykit.parallel import each
 
 if TYPE_CHECKING:
     from deploykit.targets.base import PackageOptions, Target

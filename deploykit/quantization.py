@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
+from deploykit.basics.scratch import Scratch
 from deploykit.checks.padded import plain
 from deploykit.checks.samples import dims_of_contents, random_for_others, sample_inputs, symbolic_dims
 from deploykit.checks.verify import default_sizes
@@ -26,14 +27,13 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 from deploykit.pipeline import build_artifact
-from deploykit.scratch import Scratch
-from deploykit.session import open as open_session
+from deploykit.sessions.session import open as open_session
 from deploykit.targets.base import PackageOptions, find_target
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
-    from deploykit.tasks.labels import Label
-    from deploykit.tasks.texts import Span
+    from deploykit.sessions.session import Session
+    from deploykit.sessions.tasks.labels import Label
+    from deploykit.sessions.tasks.texts import Span
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import onnx
 
     from deploykit.compiler.program.inplace import InPlace
-    from deploykit.session import Session
+    from deploykit.sessions.session import Session
 
 Dims: TypeAlias = "Mapping[str, int | tuple[int, int]] | None"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit import mapped
-from deploykit.mapped import LEAST, forget, is_mapped, pieces, set_aside
+from deploykit.basics import mapped
+from deploykit.basics.mapped import LEAST, forget, is_mapped, pieces, set_aside
 from tests.frontends.huggingface.seeds import write_folder
 
 

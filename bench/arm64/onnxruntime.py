@@ -15,9 +15,9 @@ from onnx import helper
 
 from bench.arm64.levels import Level
 from bench.instructions.counters import RESULT, Counts, counted, counting
+from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines.native.process import read_array
 from deploykit.errors import DeploykitError, ToolchainError
-from deploykit.toolchain import find_cross_compiler
 
 PACKAGE = "onnxruntime-node@1.30.0"
 _LIBRARY = "libonnxruntime.so.1"

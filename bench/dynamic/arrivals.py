@@ -29,8 +29,8 @@ import deploykit
 from bench.dynamic.cases import CASES, flat, prepare
 from bench.dynamic.sides import build, error
 from bench.ragged.timing import CLOCKS
-from deploykit.instances import Instances
-from deploykit.session import Session
+from deploykit.sessions.instances import Instances
+from deploykit.sessions.session import Session
 
 TOLERANCE = 1e-4
 

@@ -22,8 +22,8 @@ from deploykit.dynamic.policies import POLICIES
 from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.loaded import Loaded
 from deploykit.frontends.python.models import import_model
-from deploykit.instances import signature_of
-from deploykit.session import Session
+from deploykit.sessions.instances import signature_of
+from deploykit.sessions.session import Session
 
 SAMPLES = 8
 """The number of instances that a policy is learned from."""

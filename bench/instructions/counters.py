@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.emulated import emulated
 from deploykit.engines.native.process import Build, started
-from deploykit.toolchain import find_c_compiler
 
 PLUGIN = Path(__file__).with_name("count.c")
 RESULT = "instructions.txt"

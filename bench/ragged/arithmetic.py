@@ -22,9 +22,9 @@ import deploykit
 from bench.ragged.batches import batch_of
 from bench.ragged.models import Model
 from deploykit.artifact.manifest import read_manifest
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.process import Build, Process
 from deploykit.targets.base import find_target
-from deploykit.toolchain import find_c_compiler
 
 CPU = "x86-64-v3"
 TOOLS = ("valgrind", "objdump")

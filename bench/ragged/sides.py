@@ -28,7 +28,7 @@ from bench.ragged.models import TOLERANCE, Model
 from bench.ragged.timing import once
 from deploykit.checks import reference
 from deploykit.checks.comparison import compare
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 
 RAGGED, DENSE, ORT, TORCH = "ragged", "dense", "onnxruntime", "pytorch"
 JAGGED = "pytorch jagged"

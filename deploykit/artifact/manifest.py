@@ -17,10 +17,10 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, Validation
 
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
+from deploykit.basics.installation import installed_version
+from deploykit.basics.parallel import each
 from deploykit.errors import ArtifactError, UsageError
-from deploykit.installation import installed_version
-from deploykit.parallel import each
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 2

@@ -23,7 +23,7 @@ from deploykit.checks.profiling import profile as profiled
 from deploykit.checks.samples import random_for_others, sample_inputs
 from deploykit.checks.sources import Input, read_inputs
 from deploykit.errors import UsageError
-from deploykit.session import open as open_artifact
+from deploykit.sessions.session import open as open_artifact
 
 _SETTLE_SECONDS = 0.06
 _TURN_SECONDS = 0.1

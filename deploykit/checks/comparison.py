@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 STRING = "string"
 ABSENT = "absent"

@@ -18,11 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.basics.scratch import Scratch
 from deploykit.checks.sources import Input
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
 from deploykit.errors import DeploykitError, MismatchError, ToolchainError, UsageError
 from deploykit.options.parts import CheckOptions
-from deploykit.scratch import Scratch
 from deploykit.sources.base import Frontend
 from deploykit.targets.base import FinalCheck, Target
 

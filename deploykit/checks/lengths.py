@@ -16,7 +16,7 @@ from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
 from deploykit.checks.sources import ArraySource, RandomSource
 from deploykit.errors import UsageError
-from deploykit.ragged_ports import RaggedPorts, extents, is_flat, ragged_ports, shapes
+from deploykit.sessions.ragged_ports import RaggedPorts, extents, is_flat, ragged_ports, shapes
 
 _LONGEST = 16
 """The longest of random lengths, if nothing else is chosen."""

@@ -18,8 +18,8 @@ import numpy as np
 from deploykit.artifact.manifest import Manifest, PortEntry
 from deploykit.checks.reference import Runner
 from deploykit.errors import UsageError
-from deploykit.ragged_array import Ragged
-from deploykit.ragged_ports import RaggedPorts, extents, is_flat, ragged_ports, shapes
+from deploykit.sessions.ragged_array import Ragged
+from deploykit.sessions.ragged_ports import RaggedPorts, extents, is_flat, ragged_ports, shapes
 
 _BEYOND = 2
 _SEED = 0

@@ -17,8 +17,8 @@ from deploykit.artifact.formula import evaluate
 from deploykit.artifact.plan import Plan, WorkEntry
 from deploykit.checks.lengths import sizes_in_costs
 from deploykit.errors import ArtifactError
-from deploykit.ragged_ports import ragged_ports, unpacked
-from deploykit.session import open as open_artifact
+from deploykit.sessions.ragged_ports import ragged_ports, unpacked
+from deploykit.sessions.session import open as open_artifact
 
 _FEWEST_RUNS = 3
 

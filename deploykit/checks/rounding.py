@@ -22,12 +22,12 @@ import numpy as np
 import onnx
 from onnx import external_data_helper, helper, numpy_helper
 
+from deploykit.basics.scratch import Scratch
 from deploykit.checks import reference as references
 from deploykit.checks.comparison import Difference, compare_values
 from deploykit.errors import UsageError
 from deploykit.frontends.onnx.graphs import nested
-from deploykit.scratch import Scratch
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 _Graph: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 

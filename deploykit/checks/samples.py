@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
+from deploykit.basics.dtypes import as_array, logical_dtype
+from deploykit.basics.sizes import whole
 from deploykit.checks.lengths import derived_dims, draw, longest_dims, note_sizes
 from deploykit.checks.sources import HOW, ArraySource, FileSource, RandomSource, Source, TextSource
-from deploykit.dtypes import as_array, logical_dtype
 from deploykit.errors import ShapeError, UsageError
-from deploykit.ragged_ports import RaggedPorts, extents, ragged_ports, unpacked
-from deploykit.sizes import whole
-from deploykit.structure import Structure, assembled, parts, taken_apart
+from deploykit.sessions.ragged_ports import RaggedPorts, extents, ragged_ports, unpacked
+from deploykit.sessions.structure import Structure, assembled, parts, taken_apart
 
 _MEAN_BYTES = 8
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deploykit.errors import UsageError
-from deploykit.ragged_array import Ragged
-from deploykit.strings import random_strings
+from deploykit.sessions.ragged_array import Ragged
+from deploykit.sessions.strings import random_strings
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _RANDOM = re.compile(rf"random:(?P<seed>\d+)(?::(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?", re.IGNORECASE)

@@ -24,18 +24,18 @@ from typing import Any
 from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import DimEntry, Manifest
 from deploykit.artifact.plan import WorkEntry, read_plan
+from deploykit.basics.dtypes import logical_dtype
+from deploykit.basics.installation import full_package_needed
+from deploykit.basics.sizes import whole
 from deploykit.checks import reference as references
 from deploykit.checks import samples
 from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
 from deploykit.checks.lengths import largest_sums, sums_of
 from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
-from deploykit.dtypes import logical_dtype
 from deploykit.errors import ArtifactError, ShapeError, UsageError
-from deploykit.installation import full_package_needed
-from deploykit.session import Session
-from deploykit.session import open as open_artifact
-from deploykit.sizes import whole
+from deploykit.sessions.session import Session
+from deploykit.sessions.session import open as open_artifact
 
 _ODD = 7
 _LARGE = 32

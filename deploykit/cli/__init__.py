@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from deploykit.basics.installation import installed_version
 from deploykit.cli.bench import bench
 from deploykit.cli.build import build
 from deploykit.cli.doctor import doctor
@@ -22,7 +23,6 @@ from deploykit.cli.targets import targets
 from deploykit.cli.trying import try_
 from deploykit.cli.verb import leave, stop_on_signals
 from deploykit.cli.verify import verify
-from deploykit.installation import installed_version
 
 app = typer.Typer(
     name="deploykit",

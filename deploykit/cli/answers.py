@@ -15,7 +15,7 @@ from deploykit.cli.saving import save
 if TYPE_CHECKING:
     import numpy as np
 
-    from deploykit.tasks.labels import Label
+    from deploykit.sessions.tasks.labels import Label
 
 _NUMBERS, _CLASSES, _WIDTH = 4, 3, 60
 """How many numbers of a vector and how many classes a table shows, and how many characters of a text."""

@@ -174,7 +174,7 @@ def _show_problems(problems: Iterable[Problem]) -> None:
 
 def _read_lengths(report: ArtifactReport, texts: Sequence[str]) -> dict[str, list[int]]:
     from deploykit.checks.lengths import read_lengths
-    from deploykit.ragged_ports import ragged_ports
+    from deploykit.sessions.ragged_ports import ragged_ports
 
     sources = read_lengths(ragged_ports(report.manifest), texts)
     return {name: source.value.tolist() for name, source in sources.items()}

@@ -15,7 +15,7 @@ from deploykit.dynamic.files import read_samples
 from deploykit.inspection import schedule
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
+    from deploykit.sessions.session import Session
 
 _SHOWN = 8
 """How many instances the table shows."""

@@ -88,7 +88,7 @@ def read_sources(manifest: Manifest, inputs: Sequence[str], lengths: Sequence[st
     input is given twice."""
     from deploykit.checks.lengths import read_lengths
     from deploykit.checks.sources import parse_sources
-    from deploykit.ragged_ports import ragged_ports
+    from deploykit.sessions.ragged_ports import ragged_ports
 
     sources = parse_sources(inputs)
     found = read_lengths(ragged_ports(manifest), lengths)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from deploykit.cli.answers import print_classes
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
+    from deploykit.sessions.session import Session
 
 
 def run_pairs(session: Session, images: Sequence[Path], texts: Sequence[str], *, json_output: bool) -> None:

@@ -15,9 +15,9 @@ from deploykit.cli.saving import save
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
-    from deploykit.tasks.segments import Segments
-    from deploykit.tasks.vision import Detection
+    from deploykit.sessions.session import Session
+    from deploykit.sessions.tasks.segments import Segments
+    from deploykit.sessions.tasks.vision import Detection
 
 
 def run_pictures(

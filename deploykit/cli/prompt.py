@@ -26,7 +26,7 @@ from deploykit.errors import DeploykitError
 if TYPE_CHECKING:
     import numpy as np
 
-    from deploykit.session import Session
+    from deploykit.sessions.session import Session
 
 Answer: TypeAlias = "Callable[[str], tuple[str, Any]]"
 """What a line gives: the columns, and the value for JSON."""

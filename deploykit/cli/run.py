@@ -29,7 +29,7 @@ from deploykit.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from deploykit.ragged_array import Ragged
+    from deploykit.sessions.ragged_array import Ragged
 
 
 _SHOWN, _LENGTHS = 4, 8
@@ -139,8 +139,8 @@ def run(
     from deploykit.cli.pictures import run_pictures
     from deploykit.cli.sounds import run_sounds
     from deploykit.cli.texts import run_texts
-    from deploykit.session import open as open_artifact
-    from deploykit.structure import flattened
+    from deploykit.sessions.session import open as open_artifact
+    from deploykit.sessions.structure import flattened
 
     for name, given, other, present in (
         ("policy", policy, "instances", instances),
@@ -229,7 +229,7 @@ def _summary(name: str, array: np.ndarray | Ragged | None) -> dict[str, Any]:
     output it is that of its values, with the lengths."""
     import numpy as np
 
-    from deploykit.ragged_array import Ragged
+    from deploykit.sessions.ragged_array import Ragged
 
     if isinstance(array, Ragged):
         return _summary(name, array.values) | {"lengths": array.lengths.tolist()}

@@ -14,7 +14,7 @@ from deploykit.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from deploykit.ragged_array import Ragged
+    from deploykit.sessions.ragged_array import Ragged
 
 
 def save(path: Path, outputs: Mapping[str, np.ndarray | Ragged | None]) -> None:
@@ -22,7 +22,7 @@ def save(path: Path, outputs: Mapping[str, np.ndarray | Ragged | None]) -> None:
     a ragged output are an array with `_lengths` behind its name."""
     import numpy as np
 
-    from deploykit.ragged_array import Ragged
+    from deploykit.sessions.ragged_array import Ragged
 
     arrays: dict[str, np.ndarray | None] = {}
     for name, value in outputs.items():

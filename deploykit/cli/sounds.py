@@ -13,7 +13,7 @@ from deploykit.cli.console import print_json, results, table
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
+    from deploykit.sessions.session import Session
 
 
 def run_sounds(session: Session, files: Sequence[Path], output: Path | None, *, json_output: bool) -> None:

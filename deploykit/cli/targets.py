@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 
 from rich.text import Text
 
+from deploykit.basics.installation import has_compiler
 from deploykit.cli.console import doubtful, good, print_json, results, table
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
-from deploykit.installation import has_compiler
 
 
 @verb

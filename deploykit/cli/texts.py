@@ -14,9 +14,9 @@ from deploykit.cli.console import print_json, results, table
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
-    from deploykit.session import Session
-    from deploykit.tasks.labels import Label
-    from deploykit.tasks.texts import Span
+    from deploykit.sessions.session import Session
+    from deploykit.sessions.tasks.labels import Label
+    from deploykit.sessions.tasks.texts import Span
 
 
 def run_texts(

@@ -64,7 +64,7 @@ def try_(
             f"or build it with --target {WEB}, which makes a page for every model"
         )
     from deploykit.cli.prompt import prompt
-    from deploykit.session import open as open_artifact
+    from deploykit.sessions.session import open as open_artifact
 
     with open_artifact(artifact, threads=threads, device=device) as session:
         prompt(session, json_output=json_output)

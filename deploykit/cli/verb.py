@@ -31,11 +31,11 @@ from typing import Annotated, Any
 
 import typer
 
+from deploykit.basics.installation import without_compiler
+from deploykit.basics.parallel import busy
 from deploykit.cli.console import bad, messages
 from deploykit.cli.fault import write_report
 from deploykit.errors import DeploykitError, InternalError, UnsupportedModelError, UsageError
-from deploykit.installation import without_compiler
-from deploykit.parallel import busy
 
 _stopped_by: list[int] = []
 """The signals that asked this process to stop. They are kept here because libraries may replace the exception."""

@@ -9,7 +9,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from deploykit.mapped import LEAST, forget, is_mapped, set_aside
+from deploykit.basics.mapped import LEAST, forget, is_mapped, set_aside
 
 SHARED = 64 << 10
 """The least bytes of a constant that shares the memory of the array that it is made from."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deploykit import dtypes
-from deploykit.dtypes import DTYPES
+from deploykit.basics import dtypes
+from deploykit.basics.dtypes import DTYPES
 
 _NAMES = {entry.array: name for name, entry in DTYPES.items()}
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from tvm import ir, tirx
 
     from deploykit.artifact.tasks import TaskEntry
+    from deploykit.basics.mapped import MappedFile
     from deploykit.compiler.decisions import Declined
     from deploykit.compiler.dims.expressions import IntExpr
-    from deploykit.mapped import MappedFile
-    from deploykit.structure import Structure
+    from deploykit.sessions.structure import Structure
 
 DimBounds: TypeAlias = "Mapping[str, int | tuple[int, int | None]]"
 """For symbolic dims by name: a size that pins the dim, or inclusive bounds (`None`: unbounded)."""

@@ -3,7 +3,7 @@
 `in_process` is for use, `profiled` finds slow steps, `sanitized` finds faults, and `emulated` runs artifacts for
 another kind of CPU. The last two run in a `process` of their own. Artifacts for the web run under `web`.
 
-An engine takes and returns arrays of storage dtypes, dense and aligned; `deploykit.session` converts them.
+An engine takes and returns arrays of storage dtypes, dense and aligned; `deploykit.sessions.session` converts them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from deploykit.basics.parallel import processors
 from deploykit.engines.native import library as native
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, UsageError
-from deploykit.parallel import processors
 
 if TYPE_CHECKING:
     from deploykit.engines.native.held import Held

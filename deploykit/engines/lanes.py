@@ -10,8 +10,8 @@ from itertools import islice
 from time import monotonic
 from typing import Generic, TypeVar
 
+from deploykit.basics.forks import renew_after_fork
 from deploykit.errors import UsageError
-from deploykit.forks import renew_after_fork
 
 T = TypeVar("T")
 

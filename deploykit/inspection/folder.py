@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from deploykit.artifact.manifest import DimEntry, PortEntry
 from deploykit.artifact.tasks import TextEntry
+from deploykit.basics.parallel import interruptible
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.errors import UnsupportedModelError, defects
-from deploykit.folders import import_model
+from deploykit.folders.models import import_model
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.special import TOKENIZER
 from deploykit.inspection.model import dim_entry
-from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds

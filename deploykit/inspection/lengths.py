@@ -18,8 +18,8 @@ from deploykit.artifact.manifest import Manifest
 from deploykit.artifact.plan import Plan
 from deploykit.checks.lengths import largest_sums, longest_dims, note_sizes, sizes_in_costs
 from deploykit.errors import UsageError
-from deploykit.ragged_array import whole_numbers
-from deploykit.ragged_ports import RaggedPorts, ragged_ports
+from deploykit.sessions.ragged_array import whole_numbers
+from deploykit.sessions.ragged_ports import RaggedPorts, ragged_ports
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from deploykit.artifact.manifest import DimEntry, PortEntry
+from deploykit.basics.parallel import interruptible
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.compiler.cost import cost
 from deploykit.compiler.dims import to_text
@@ -22,7 +23,6 @@ from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.node import dtype_name
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.registry import normalise_domain
-from deploykit.parallel import interruptible
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import Dim, DimBounds

@@ -37,7 +37,7 @@ class FolderFrontend:
         return Certainty.CERTAIN if is_on_hub(source) or is_folder(source) else Certainty.NO
 
     def load(self, source: Any, dims: DimBounds, options: FolderOptions) -> ImportedModel:
-        from deploykit.folders import load_model
+        from deploykit.folders.models import load_model
         from deploykit.frontends.huggingface.hub import downloaded
 
         return load_model(downloaded(source), dims, options.route)

@@ -15,8 +15,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from deploykit.basics.installation import installed_version
 from deploykit.errors import UsageError
-from deploykit.installation import installed_version
 from deploykit.options.parts import USUAL, CompileOptions
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from deploykit.scratch import Scratch
-from deploykit.toolchain import Compiler
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import Compiler
 
 _FLOATS = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploykit import runtime
+from deploykit.basics.parallel import processors
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.emulated import machine_of
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError, UsageError
-from deploykit.parallel import processors
-from deploykit.scratch import Scratch
-from deploykit.toolchain import find_c_compiler
 
 _OK, _CAPACITY = 0, 5
 _TABLES = 24

@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines.native.bionic import without_needed
 from deploykit.targets.android.java import package_name
-from deploykit.toolchain import find_cross_compiler
 from tests.android.conftest import aar_of
 
 SYSTEMS = {

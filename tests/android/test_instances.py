@@ -18,7 +18,7 @@ from deploykit.dynamic.signatures import Signature
 from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Type, Union, Unions
 from deploykit.engines.native.adapters import adapters
 from deploykit.errors import DataError, ShapeError
-from deploykit.instances import signature_of
+from deploykit.sessions.instances import signature_of
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.java import class_name, package_name
 from deploykit.targets.android.running import CHOICE, JAVA

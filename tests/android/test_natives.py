@@ -15,10 +15,10 @@ import deploykit
 from deploykit.artifact.devices import CODE
 from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import Manifest, read_manifest
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.engines.native.bionic import can_run
 from deploykit.errors import DataError, DeploykitError, ShapeError
-from deploykit.instances import Instances
+from deploykit.sessions.instances import Instances
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
 from tests.android.conftest import DIMS, needs_desktop, needs_java

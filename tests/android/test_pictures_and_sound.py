@@ -14,14 +14,14 @@ import pytest
 import deploykit
 from deploykit.artifact.manifest import read_manifest
 from deploykit.artifact.tasks import PictureEntry, SoundEntry
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.bionic import without_needed
 from deploykit.pictures import Picture
+from deploykit.sessions.tasks.hearing import Sounds
+from deploykit.sessions.tasks.segments import best_classes
+from deploykit.sessions.tasks.sounds import samples_of
+from deploykit.sessions.tasks.vision import Pictures
 from deploykit.targets.android import AndroidTarget
-from deploykit.tasks.hearing import Sounds
-from deploykit.tasks.segments import best_classes
-from deploykit.tasks.sounds import samples_of
-from deploykit.tasks.vision import Pictures
-from deploykit.toolchain import find_c_compiler
 from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives
 from tests.android.test_natives import each_abi

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines.native.bionic import can_run, without_needed
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
-from deploykit.toolchain import find_cross_compiler
 from tests.android.natives import SYSTEMS
 from tests.frontends.huggingface.mask_cases import MASK_CASES
 from tests.frontends.huggingface.test_masks import folder_of as masks_folder_of

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from deploykit import runtime
+from deploykit.basics.toolchain import compiled, find_c_compiler
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.targets.answers import INCLUDED
-from deploykit.toolchain import compiled, find_c_compiler
 
 STRICT = ("-O1", "-D_ISOC11_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wcast-qual", "-Wshadow", "-Werror")
 

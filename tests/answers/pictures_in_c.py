@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest, read_manifest
-from deploykit.toolchain import find_c_compiler
+from deploykit.basics.toolchain import find_c_compiler
 from tests.answers.in_c import STRICT
 
 COMMON = r"""

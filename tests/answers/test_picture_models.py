@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.toolchain import find_c_compiler
 from tests.answers.pictures_in_c import Program, program_of, request_of
 from tests.conftest import Golden
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE

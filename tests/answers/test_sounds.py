@@ -14,7 +14,7 @@ import pytest
 import deploykit
 from deploykit import runtime
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.tasks.sounds import samples_of
+from deploykit.sessions.tasks.sounds import samples_of
 from tests.answers.in_c import library
 from tests.answers.pictures_in_c import Program
 from tests.answers.sounds_in_c import program_of, request_of

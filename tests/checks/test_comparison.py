@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploykit.checks.comparison import Tolerance, compare, compare_values
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

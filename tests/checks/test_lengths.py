@@ -16,7 +16,7 @@ from deploykit.checks.lengths import read_lengths
 from deploykit.checks.samples import given_sizes, random_for_others, sample_inputs
 from deploykit.checks.sources import read_inputs
 from deploykit.errors import ShapeError, UsageError
-from deploykit.ragged_ports import ragged_ports
+from deploykit.sessions.ragged_ports import ragged_ports
 
 MODEL = Manifest(
     generator="test",

@@ -15,7 +15,7 @@ import deploykit
 from deploykit.checks.comparison import SLACK, Difference, Tolerance
 from deploykit.checks.rounding import move_weights, moved, spreads
 from deploykit.checks.verify import Report, undecided, verify
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 OUTPUTS = (Structure("y", "tensor"),)
 

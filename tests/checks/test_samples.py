@@ -10,7 +10,7 @@ from deploykit.artifact.manifest import DimEntry, Manifest, MemoryEntry, PortEnt
 from deploykit.checks.samples import random_for_others, sample_inputs
 from deploykit.checks.sources import FileSource, RandomSource, parse_sources, read_inputs
 from deploykit.errors import ShapeError, UsageError
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 MODEL = Manifest(
     generator="test",

@@ -74,7 +74,7 @@ def test_a_right_artifact_is_written(deploykit, model: Path, tmp_path: Path) -> 
 def test_the_sizes_of_the_check_can_be_chosen(deploykit, model: Path, tmp_path: Path) -> None:
     arguments = ("build", model, "-o", tmp_path / "dist", "--dim", "batch=1..16", "--at", "batch=3,17")
     result = deploykit(*arguments)
-    assert (result.code, "--at gives sizes for --check" in result.err) == (2, True)
+    assert (result.code, "sizes are for a check, which is not asked for" in result.err) == (2, True)
     result = deploykit(*arguments, "--check")
     assert (result.code, "1..16, found 17" in result.err) == (2, True)
     assert not (tmp_path / "dist").exists()

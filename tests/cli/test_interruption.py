@@ -24,7 +24,7 @@ CPU_SECONDS = 0.3
 
 NATIVE = """
 import ctypes, os, signal, threading, time
-from deploykit.parallel import busy, each, interruptible, run_program
+from deploykit.basics.parallel import busy, each, interruptible, run_program
 
 sleep = ctypes.CDLL(None).sleep
 cleaned = []

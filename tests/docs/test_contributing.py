@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import deploykit
-from deploykit.toolchain import find_c_compiler
+from deploykit.basics.toolchain import find_c_compiler
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()

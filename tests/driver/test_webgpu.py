@@ -9,8 +9,8 @@ import pytest
 
 from bench.browser import find_chromium, in_chromium
 from deploykit import runtime
+from deploykit.basics.toolchain import find_wasm_compiler
 from deploykit.targets.webgpu.scripts import limits
-from deploykit.toolchain import find_wasm_compiler
 
 HERE = Path(__file__).parent
 

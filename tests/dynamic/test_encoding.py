@@ -16,7 +16,7 @@ from deploykit.dynamic.policies import POLICIES
 from deploykit.dynamic.signatures import Signature
 from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Tuple, Union, Variant
 from deploykit.errors import DataError, ShapeError
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.dynamic import models
 from tests.dynamic.harness import Built
 from tests.dynamic.instances import instances

@@ -12,9 +12,9 @@ import pytest
 
 import deploykit
 from deploykit.artifact.manifest import Manifest, read_manifest
-from deploykit.dtypes import from_storage, logical_dtype
+from deploykit.basics.dtypes import from_storage, logical_dtype
 from deploykit.dynamic.policies import POLICIES
-from deploykit.instances import Instances
+from deploykit.sessions.instances import Instances
 from tests.dynamic import models
 from tests.dynamic.harness import EMBEDDED, assert_close, assert_same_bits, eager
 from tests.dynamic.instances import instances

@@ -12,7 +12,7 @@ import pytest
 import deploykit
 from deploykit.dynamic.policies import POLICIES
 from deploykit.errors import UsageError
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.dynamic.test_policies import SOURCE, samples
 from tests.seeded import seeded
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.ragged_models import corpus
 from tests.runtimes import Runtime
 from tests.zoo.judge import TOLERANCE, distance

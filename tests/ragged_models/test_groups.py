@@ -20,7 +20,7 @@ from deploykit.compiler.observer import Observer
 from deploykit.compiler.variant import PORTABLE_C
 from deploykit.errors import DeploykitError
 from deploykit.pipeline import compile_program
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.placing import grouping
 from tests.ragged_models import corpus
 from tests.ragged_models.idioms import KEPT, WIDTH, model

@@ -13,7 +13,7 @@ import pytest
 from deploykit.compiler.program.ir import ALIGNMENT, Step
 from deploykit.compiler.program.variants import joined
 from deploykit.pipeline import write_artifact
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from deploykit.targets.base import PackageOptions
 from tests.runtime.programs import Draft
 from tests.runtimes import Runtime

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import s_tir, te, tirx
 
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.dims.expressions import IntExpr
@@ -32,7 +33,6 @@ from deploykit.compiler.program.ir import (
     Tensor,
 )
 from deploykit.compiler.program.residence import with_transfers
-from deploykit.dtypes import logical_dtype
 
 
 class Draft:

@@ -12,10 +12,10 @@ import pytest
 from tvm import tirx
 
 from deploykit import runtime
+from deploykit.basics.dtypes import DTYPES
 from deploykit.compiler.codegen.host.source import emit_host
 from deploykit.compiler.codegen.weights.c_source import write_weights_c
 from deploykit.compiler.program.ir import BindDim, Copy, Program, SetDim
-from deploykit.dtypes import DTYPES
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.pipeline import write_artifact
 from deploykit.targets.base import PackageOptions, find_target

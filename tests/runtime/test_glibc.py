@@ -15,9 +15,9 @@ import pytest
 
 import deploykit as dk
 from deploykit.artifact.manifest import read_manifest
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError
-from deploykit.toolchain import find_c_compiler
 
 FUNCTIONS = "Exp Log Sin Cos Tan Asinh Acosh Atanh Sinh Cosh Tanh Erf Sqrt Round Floor"
 

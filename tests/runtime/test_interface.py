@@ -10,7 +10,7 @@ import pytest
 
 import deploykit
 from deploykit.errors import UsageError
-from deploykit.interface import ValueInfo
+from deploykit.sessions.interface import ValueInfo
 from tests.dynamic import models
 from tests.frontends.onnx.harness import parse
 from tests.frontends.running_mean import running_mean, weights

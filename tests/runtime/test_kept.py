@@ -12,7 +12,6 @@ import pytest
 
 import deploykit
 from deploykit.artifact.devices import CODE
-from deploykit.device_array import DeviceArray
 from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.auto import AUTO
 from deploykit.engines.native.gpu import GpuOptions
@@ -20,6 +19,7 @@ from deploykit.engines.native.held import Held
 from deploykit.engines.native.on_gpu import OnGpu, open_gpu
 from deploykit.engines.native.profiled import ProfiledOnGpu
 from deploykit.errors import DataError, ShapeError, UsageError
+from deploykit.sessions.device_array import DeviceArray
 from tests.frontends.onnx.harness import parse
 from tests.frontends.running_mean import INNER, WIDTH, running_mean, weights
 from tests.seeded import seeded

@@ -22,7 +22,7 @@ from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.host.identifiers import Names, constants, identifier, means_something, prefix
 from deploykit.compiler.program.ir import Copy, Program
 from deploykit.pipeline import write_artifact
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from deploykit.targets.base import PackageOptions, find_target
 from tests.frontends.onnx.harness import parse
 from tests.runtime.programs import Draft

@@ -14,7 +14,7 @@ from deploykit import Ragged
 from deploykit.artifact.manifest import PaddedEntry, read_manifest
 from deploykit.compiler.model import Padded
 from deploykit.errors import ShapeError
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.ragged import function_model, matrix_model, token_model
 from tests.runtimes import HOST
 

@@ -12,11 +12,18 @@ from pathlib import Path
 import pytest
 
 import deploykit
-from deploykit import scratch
-from deploykit.scratch import PREFIX, Scratch, sweep
+from deploykit.basics import scratch
+from deploykit.basics.scratch import PREFIX, Scratch, sweep
 from tests.frontends.onnx.harness import parse
 
-OWNER = "import time; from deploykit.scratch import Scratch; s = Scratch(); print(s.path, flush=True); time.sleep(600)"
+OWNER = """
+import time
+from deploykit.basics.scratch import Scratch
+
+folder = Scratch()
+print(folder.path, flush=True)
+time.sleep(600)
+"""
 
 pytestmark = pytest.mark.skipif(scratch.fcntl is None, reason="needs locks of files")
 

@@ -21,13 +21,13 @@ from hypothesis.extra import numpy as hnp
 from tvm import tirx
 
 import deploykit
-import deploykit.session
+import deploykit.sessions.session
 from deploykit.artifact.manifest import read_manifest, verify_files
+from deploykit.basics.dtypes import DTYPES
 from deploykit.compiler.program.ir import Copy, Launch, Program
-from deploykit.dtypes import DTYPES
 from deploykit.errors import ArtifactError, ShapeError, UsageError
 from deploykit.pipeline import write_artifact
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from deploykit.targets.base import PackageOptions, find_target
 from tests.runtime.programs import Draft, elementwise, mlp
 
@@ -44,7 +44,7 @@ def mlp_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def session(mlp_folder: Path) -> Session:
-    return deploykit.session.open(mlp_folder)
+    return deploykit.open(mlp_folder)
 
 
 X = np.random.default_rng(0).standard_normal((5, 8), dtype=np.float32)
@@ -115,7 +115,7 @@ def test_every_dtype_passes_through(target: str, tmp_path: Path) -> None:
     ports = [(draft.output(f"{name}_out", name, (n, 2)), draft.input(name, name, (n, 2))) for name in numbers]
     program = draft.program(*(Copy(y, x) for y, x in ports))
     values = {name: np.arange(-4, 4).reshape(4, 2).astype(dtype.array) for name, dtype in numbers.items()}
-    with deploykit.session.open(build(program, tmp_path / "a", target)) as session:
+    with deploykit.open(build(program, tmp_path / "a", target)) as session:
         results, empty = session.run(values), session.run({name: value[:0] for name, value in values.items()})
     for name, value in values.items():
         assert results[f"{name}_out"].dtype == value.dtype
@@ -129,7 +129,7 @@ def test_sub_byte_integers_are_extended(dtype: str, least: int, tmp_path: Path) 
     storage = str(DTYPES[dtype].storage)
     x, y = draft.input("x", dtype, (4,)), draft.output("y", "int8", (4,))
     wide = draft.kernel(elementwise(lambda a: a.astype("int8"), storage, result="int8"), "widen")
-    session = deploykit.session.open(build(draft.program(Launch(wide, (x, y), (4,))), tmp_path / "a"))
+    session = deploykit.open(build(draft.program(Launch(wide, (x, y), (4,))), tmp_path / "a"))
     values = np.arange(least, least + 4)
     np.testing.assert_array_equal(session(x=values.astype(DTYPES[dtype].array))["y"], values)
 
@@ -138,7 +138,7 @@ def test_bfloat16_is_stored_as_its_bits(tmp_path: Path) -> None:
     draft = Draft("bits")
     x, y = draft.input("x", "bfloat16", ()), draft.output("y", "uint16", ())
     copy = draft.kernel(elementwise(lambda a: a, "uint16"), "take")
-    session = deploykit.session.open(build(draft.program(Launch(copy, (x, y), (1,))), tmp_path / "a"))
+    session = deploykit.open(build(draft.program(Launch(copy, (x, y), (1,))), tmp_path / "a"))
     assert session(x=ml_dtypes.bfloat16(1.0))["y"] == 0x3F80
     assert session(x=1.0)["y"] == 0x3F80
 
@@ -146,7 +146,7 @@ def test_bfloat16_is_stored_as_its_bits(tmp_path: Path) -> None:
 def test_fractions_do_not_become_integers(tmp_path: Path) -> None:
     draft = Draft("whole")
     x, y = draft.input("x", "int64", ()), draft.output("y", "int64", ())
-    session = deploykit.session.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
+    session = deploykit.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
     assert session(x=3)["y"] == 3
     with pytest.raises(ShapeError, match="expected int64, found fractional numbers"):
         session(x=3.5)
@@ -156,7 +156,7 @@ def test_integers_out_of_range_do_not_wrap(tmp_path: Path) -> None:
     draft = Draft("bytes")
     n = draft.dim("n", 0)
     x, y = draft.input("x", "uint8", (n,)), draft.output("y", "uint8", (n,))
-    session = deploykit.session.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
+    session = deploykit.open(build(draft.program(Copy(y, x)), tmp_path / "a"))
     assert session(x=[0, 255])["y"].tolist() == [0, 255]
     assert session(x=[])["y"].shape == (0,)
     with pytest.raises(ShapeError, match="input 'x': no array of uint8"):
@@ -165,7 +165,10 @@ def test_integers_out_of_range_do_not_wrap(tmp_path: Path) -> None:
 
 def test_two_sessions_at_once(mlp_folder: Path, tmp_path: Path) -> None:
     other, reference = mlp("other")
-    with deploykit.session.open(mlp_folder) as a, deploykit.session.open(build(other, tmp_path / "b")) as b:
+    with (
+        deploykit.open(mlp_folder) as a,
+        deploykit.open(build(other, tmp_path / "b")) as b,
+    ):
         np.testing.assert_array_equal(a(x=X)["y"], b(x=X)["y"])
         np.testing.assert_allclose(a(x=X[:2])["y"], reference(X[:2]), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(b(x=X)["y"], reference(X), rtol=1e-5, atol=1e-6)
@@ -176,7 +179,7 @@ def test_sessions_in_threads(mlp_folder: Path) -> None:
 
     def work(seed: int) -> float:
         x = np.random.default_rng(seed).standard_normal((seed % 64 + 1, 8), dtype=np.float32)
-        with deploykit.session.open(mlp_folder, threads=seed % 3 + 1) as session:
+        with deploykit.open(mlp_folder, threads=seed % 3 + 1) as session:
             return max(float(np.abs(session(x=x)["y"] - reference(x)).max()) for _ in range(50))
 
     with ThreadPoolExecutor(4) as pool:
@@ -189,7 +192,7 @@ def test_a_rebuilt_artifact_is_loaded_again(tmp_path: Path) -> None:
         draft = Draft("same_name")
         x, y = draft.input("x", "float32", ()), draft.output("y", "float32", ())
         scale = draft.kernel(elementwise(lambda a, f=factor: a * tirx.const(f, "float32"), "float32"), "scale")
-        session = deploykit.session.open(build(draft.program(Launch(scale, (x, y), (1,))), tmp_path / "same"))
+        session = deploykit.open(build(draft.program(Launch(scale, (x, y), (1,))), tmp_path / "same"))
         results.append(float(session(x=x_value)["y"]))
     assert results == [6, 15]
 
@@ -197,7 +200,7 @@ def test_a_rebuilt_artifact_is_loaded_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("threads", [2, 5])
 def test_threads(mlp_folder: Path, threads: int) -> None:
     reference = mlp()[1]
-    with deploykit.session.open(mlp_folder, threads=threads) as session:
+    with deploykit.open(mlp_folder, threads=threads) as session:
         for batch in (1, 3, 64, 2):
             x = np.random.default_rng(batch).standard_normal((batch, 8), dtype=np.float32)
             np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5, atol=1e-6)
@@ -205,9 +208,9 @@ def test_threads(mlp_folder: Path, threads: int) -> None:
 
 def test_unsupported_numbers_of_threads_are_refused(mlp_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="threads must be at least 1, found 0"):
-        deploykit.session.open(mlp_folder, threads=0)
+        deploykit.open(mlp_folder, threads=0)
     with pytest.raises(UsageError, match="this artifact runs on one thread"):
-        deploykit.session.open(build(mlp()[0], tmp_path / "c", "embedded"), threads=2)
+        deploykit.open(build(mlp()[0], tmp_path / "c", "embedded"), threads=2)
 
 
 @pytest.mark.parametrize("name", ["weights.bin", "libmlp.so", "model.h"])
@@ -217,10 +220,10 @@ def test_changed_and_missing_files(mlp_folder: Path, tmp_path: Path, name: str) 
     data[len(data) // 2] ^= 1
     (folder / name).write_bytes(data)
     with pytest.raises(ArtifactError, match=f"{name} has changed since it was built"):
-        deploykit.session.open(folder)
+        deploykit.open(folder)
     (folder / name).unlink()
     with pytest.raises(ArtifactError, match=f"{name} is missing"):
-        deploykit.session.open(folder)
+        deploykit.open(folder)
 
 
 @pytest.mark.parametrize(
@@ -247,10 +250,10 @@ def test_a_manifest_of_another_model(
     manifest = json.loads((folder / "manifest.json").read_text()) | {field: value}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     if message is None:
-        deploykit.session.open(folder)(x=X)
+        deploykit.open(folder)(x=X)
         return
     with pytest.raises(UsageError, match=message):
-        deploykit.session.open(folder)(x=X)
+        deploykit.open(folder)(x=X)
 
 
 @settings(max_examples=100, deadline=None)
@@ -265,7 +268,7 @@ def test_damaged_manifests_are_refused(mlp_folder: Path, change: bytes, at: int,
 
 def test_no_artifact(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="is no artifact folder"):
-        deploykit.session.open(tmp_path / "nothing")
+        deploykit.open(tmp_path / "nothing")
 
 
 def outer_folder(folder: Path) -> Path:
@@ -280,7 +283,7 @@ def outer_folder(folder: Path) -> Path:
 
 
 def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
-    session = deploykit.session.open(outer_folder(tmp_path / "outer"))
+    session = deploykit.open(outer_folder(tmp_path / "outer"))
     assert session(x=np.zeros((2, 0), np.float32), z=np.zeros((3, 0), np.float32))["y"].shape == (2, 3)
     huge = np.zeros(((1 << 40) - 1, 0), np.float32)
     with pytest.raises(UsageError, match="intermediate results would need 9223372036854775807 bytes"):
@@ -307,7 +310,7 @@ def test_sizes_saturate_if_intermediate_values_overflow(size: Callable[..., Any]
     scratch = draft.scratch("scratch", "float32", (a, b), size(a, b))
     zero = draft.kernel(elementwise(lambda p: p * 0, "float32"), "zero")
     session = build(draft.program(Launch(zero, (scratch, y), (a * b,)), Copy(y, x)), tmp_path)
-    assert deploykit.session.open(session).peak_bytes({"a": 1 << 39, "b": 1 << 39}) == (1 << 63) - 1
+    assert deploykit.open(session).peak_bytes({"a": 1 << 39, "b": 1 << 39}) == (1 << 63) - 1
 
 
 ANY_ARRAY = hnp.arrays(

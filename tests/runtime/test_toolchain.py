@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import deploykit.session
-from deploykit import toolchain
+import deploykit.sessions.session
 from deploykit.artifact.folder import artifact_folder
+from deploykit.basics import toolchain
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.pipeline import write_artifact
 from deploykit.targets.base import PackageOptions, find_target
@@ -79,7 +79,7 @@ def test_ziglang_builds_artifacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     program, reference = mlp()
     write_artifact([program], find_target(target), tmp_path / "dist", PackageOptions())
     x = np.ones((3, 8), np.float32)
-    with deploykit.session.open(tmp_path / "dist") as session:
+    with deploykit.sessions.session.open(tmp_path / "dist") as session:
         np.testing.assert_allclose(session(x=x)["y"], reference(x), rtol=1e-5)
 
 
@@ -99,7 +99,7 @@ def test_a_compiler_without_a_home_keeps_its_cache_elsewhere(home: str | None, t
         name: value for name, value in os.environ.items() if not name.startswith(("HOME", "XDG_", "ZIG_", "TMPDIR"))
     }
     environment = kept | {"TMPDIR": str(tmp_path)} | ({} if home is None else {"HOME": home})
-    script = "from deploykit.toolchain import find_wasm_compiler as f; print(f().family)"
+    script = "from deploykit.basics.toolchain import find_wasm_compiler as f; print(f().family)"
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert found.stdout == "zig\n", found.stderr
     assert list(tmp_path.glob("deploykit-zig-*"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deploykit.errors import UsageError
-from deploykit.tasks.boxes import Format, converted, overlaps, suppressed
+from deploykit.sessions.tasks.boxes import Format, converted, overlaps, suppressed
 
 FORMATS: tuple[Format, ...] = ("corners", "centred", "sized")
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from deploykit.errors import UsageError
-from deploykit.tasks.picture_sources import pixels_of
+from deploykit.sessions.tasks.picture_sources import pixels_of
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 14, 4), dtype=np.uint8)
 PICTURE = Image.fromarray(PIXELS)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from deploykit import runtime
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.sanitized import SANITIZERS
 from deploykit.text import pack_fields
-from deploykit.toolchain import find_c_compiler
 from tests.text.designs import DESIGNS, design
 from tests.text.strings import text
 

@@ -11,11 +11,11 @@ import pytest
 
 import deploykit
 from deploykit.artifact.devices import CODE
-from deploykit.device_array import DeviceArray
+from deploykit.basics.parallel import processors
 from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.auto import AUTO
 from deploykit.errors import DataError, ShapeError
-from deploykit.parallel import processors
+from deploykit.sessions.device_array import DeviceArray
 from tests.dynamic.harness import Built
 from tests.dynamic.instances import instances
 from tests.frontends.huggingface import test_picture_answers, test_sound_answers

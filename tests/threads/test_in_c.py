@@ -15,11 +15,11 @@ import pytest
 import deploykit
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest, read_manifest
+from deploykit.basics.dtypes import logical_dtype, to_storage
 from deploykit.compiler.model import ImportedModel
-from deploykit.dtypes import logical_dtype, to_storage
 from deploykit.dynamic.policies import POLICIES
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.instances import Instances
+from deploykit.sessions.instances import Instances
 from tests.dynamic import models
 from tests.dynamic.harness import EMBEDDED
 from tests.dynamic.instances import instances

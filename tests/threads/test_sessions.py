@@ -128,7 +128,7 @@ def test_tasks(cell: Path) -> None:
 
         before = threading.active_count()
         assert [bits(found) for found in asyncio.run(main())] == expected
-        assert threading.active_count() <= before + 2 * deploykit.parallel.processors()
+        assert threading.active_count() <= before + 2 * deploykit.basics.parallel.processors()
         with pytest.raises(deploykit.ShapeError, match="input 'x' is missing"):
             asyncio.run(session.run_async({"h": given[0]["h"]}))
 

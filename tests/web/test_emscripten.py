@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import deploykit
+from deploykit.basics.toolchain import find_wasm_compiler
 from deploykit.errors import ToolchainError
-from deploykit.toolchain import find_wasm_compiler
 from tests.web.conftest import in_node
 from tests.web.test_package import values
 

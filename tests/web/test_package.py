@@ -14,7 +14,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import deploykit
-from deploykit.dtypes import DTYPES
+from deploykit.basics.dtypes import DTYPES
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 from deploykit.runtime import JS_RUNNER
 from deploykit.targets.webgpu import ARRAYS, WebTarget
@@ -121,7 +121,7 @@ def test_what_node_cannot_do(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_failing_linker_leaves_nothing_behind(
     model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deploykit.toolchain.probe", lambda _: None)
+    monkeypatch.setattr("deploykit.basics.toolchain.probe", lambda _: None)
     with pytest.raises(ToolchainError, match="pip install ziglang"):
         deploykit.build(model, "webgpu", {"n": 1, "h": 4}, tmp_path / "dist")
     assert list(tmp_path.iterdir()) == []

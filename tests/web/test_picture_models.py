@@ -13,7 +13,7 @@ import pytest
 import deploykit
 from deploykit.pictures import Edges, Filter, Picture, rgb
 from deploykit.runtime import JS_MODULES
-from deploykit.tasks.segments import best_classes
+from deploykit.sessions.tasks.segments import best_classes
 from tests.frontends.huggingface.answer_cases import LEAST_SCORE
 from tests.frontends.huggingface.match_cases import TEXTS
 from tests.frontends.huggingface.picture_cases import pixels as points_of

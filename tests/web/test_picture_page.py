@@ -11,7 +11,7 @@ from PIL import Image
 
 from bench.browser import find_chromium, in_chromium
 from deploykit.runtime import JS_MODULES
-from deploykit.tasks.picture_sources import pixels_of
+from deploykit.sessions.tasks.picture_sources import pixels_of
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deploykit.basics.sizes import whole
 from deploykit.errors import UsageError
-from deploykit.sizes import whole
 
 LARGEST = 2**63 - 1
 """The largest int64."""

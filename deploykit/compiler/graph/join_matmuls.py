@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.basics.mapped import forget
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
@@ -27,7 +28,6 @@ from deploykit.compiler.graph.fold_reshapes import Move
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.values import at_place, const, static
-from deploykit.mapped import forget
 
 
 def join_siblings(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:

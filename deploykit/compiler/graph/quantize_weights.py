@@ -28,6 +28,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.basics.mapped import forget, pieces
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.share_tables import is_transpose
@@ -39,7 +40,6 @@ from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
 from deploykit.compiler.tir.values import const, static
-from deploykit.mapped import forget, pieces
 
 Kind: TypeAlias = Literal["int8", "fp16"]
 

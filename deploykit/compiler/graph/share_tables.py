@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx
 
+from deploykit.basics.mapped import forget, pieces
 from deploykit.compiler.constants import array_of
 from deploykit.compiler.decisions import Decision, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, each_binding, operator_of, rewritten
@@ -26,7 +27,6 @@ from deploykit.compiler.operators.building.kernel_calls import call_te, is_tenso
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage
 from deploykit.compiler.schedules.kernel.stages import read as read_stages
 from deploykit.compiler.tir.rewriting import Expr, collect, replace_loads, substitute
-from deploykit.mapped import forget, pieces
 
 LEAST = 1 << 14
 """The fewest elements of a table."""

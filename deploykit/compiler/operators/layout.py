@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import ir, te, tirx
 
+from deploykit.basics.mapped import forget, set_aside
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
@@ -27,7 +28,6 @@ from deploykit.compiler.operators.building.imperative import Array, Cell, Code, 
 from deploykit.compiler.operators.building.integers import either, equal, expr, is_plain, maximum, negate, select
 from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products, require_rank
 from deploykit.compiler.operators.building.value import Quantized, Value, constant
-from deploykit.mapped import forget, set_aside
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from tvm import ir, relax
 
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.program.ir import ALIGNMENT, Constant, Function, Program, States
 from deploykit.compiler.program.sizes import element_count
-from deploykit.dtypes import logical_dtype
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.devices.gpu import Gpu
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import Dim, Padded, Port
-    from deploykit.structure import Structure
+    from deploykit.sessions.structure import Structure
 
 ALIGNMENT = 64
 """Bytes. Every arena tensor and every constant starts at a multiple of this."""

@@ -46,7 +46,7 @@ from deploykit.compiler.program.rewrite import with_reservations
 from deploykit.compiler.program.steps import number_steps, reads_and_writes
 from deploykit.compiler.program.trace import Trace
 from deploykit.compiler.ragged.groups import groups_of
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 CAPACITY = "capacity_"
 """The prefix of the names of capacity dims."""

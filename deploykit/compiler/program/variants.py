@@ -15,11 +15,11 @@ from typing import TypeAlias
 import numpy as np
 from tvm import tirx
 
+from deploykit.basics.mapped import pieces
 from deploykit.compiler.dims import as_expr, simplify, substitute
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.program.assembly import laid_out
 from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Function, Program, Tensor
-from deploykit.mapped import pieces
 
 Identity: TypeAlias = "tuple[str, bytes]"
 """Equal for constants with the same dtype and bytes. The shape does not count, because it belongs to the tensors."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import compiled, find_c_compiler
 from deploykit.engines.native.gpu import FEATURES, KINDS, CAdapter, listed
 from deploykit.engines.native.library import load
-from deploykit.scratch import Scratch
-from deploykit.toolchain import compiled, find_c_compiler
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from deploykit.dtypes import DTYPES
+from deploykit.basics.dtypes import DTYPES
 from deploykit.engines import KeepingEngine, Memory, no_stream, on_host
 from deploykit.engines.lanes import ClosedError
 from deploykit.engines.native.caches import cache_folder

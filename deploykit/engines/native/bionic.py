@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from deploykit.artifact.manifest import Manifest
+from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.auto import AUTO, Auto
 from deploykit.engines.native.functions import Functions, once
 from deploykit.engines.native.loading import CPU, load_on_cpu, load_on_gpu
 from deploykit.engines.native.process import Build, Process
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
-from deploykit.toolchain import find_cross_compiler
 
 _SYSTEMS = {
     "aarch64": ("qemu-aarch64", "aarch64", "gnu", "/usr/aarch64-linux-gnu"),

@@ -9,9 +9,9 @@ import platform
 import shutil
 from pathlib import Path
 
+from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines.native.process import Build
 from deploykit.errors import ArtifactError, ToolchainError
-from deploykit.toolchain import find_cross_compiler
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """Machine names by their number in ELF files."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import PortEntry
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.engines import failure
 from deploykit.engines.native import library as native
 from deploykit.engines.native.loaded import Loaded

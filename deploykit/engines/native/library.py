@@ -11,8 +11,8 @@ import platform
 import re
 from pathlib import Path
 
+from deploykit.basics.scratch import Scratch
 from deploykit.errors import ArtifactError, UsageError
-from deploykit.scratch import Scratch
 
 MAX_RANK = 16
 ALIGNMENT = 64

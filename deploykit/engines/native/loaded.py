@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest
+from deploykit.basics.forks import renew_after_fork
 from deploykit.engines.native import library as native
 from deploykit.errors import ArtifactError, UsageError
-from deploykit.forks import renew_after_fork
 
 
 class Loaded:

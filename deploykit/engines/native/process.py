@@ -18,10 +18,10 @@ import numpy as np
 
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
+from deploykit.basics.toolchain import Compiler
 from deploykit.engines import failure
 from deploykit.errors import DeploykitError
-from deploykit.toolchain import Compiler
 
 
 @dataclass(frozen=True)

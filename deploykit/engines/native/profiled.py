@@ -16,6 +16,9 @@ import numpy as np
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
 from deploykit.artifact.plan import Plan, read_plan
+from deploykit.basics.last import LastOf
+from deploykit.basics.parallel import each
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.engines.native.gpu import Gpu
 from deploykit.engines.native.held import Held
@@ -23,9 +26,6 @@ from deploykit.engines.native.in_process import InProcess
 from deploykit.engines.native.library import Library
 from deploykit.engines.native.loaded import Loaded
 from deploykit.engines.native.on_gpu import OnGpu
-from deploykit.last import LastOf
-from deploykit.parallel import each
-from deploykit.toolchain import find_c_compiler
 
 Times: TypeAlias = tuple[np.ndarray, np.ndarray]
 

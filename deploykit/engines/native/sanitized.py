@@ -5,8 +5,8 @@ It is slow. Objects without C source are linked as they are, without instrumenta
 
 from __future__ import annotations
 
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.process import Build
-from deploykit.toolchain import find_c_compiler
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 

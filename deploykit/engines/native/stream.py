@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.engines import MemoryFull, failure
 from deploykit.engines.native import library as native
 from deploykit.engines.native.in_process import InProcess, address_of, allocate, fill

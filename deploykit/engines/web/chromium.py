@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
-from deploykit.scratch import Scratch
 
 CHROMIUM_OPTIONS = (
     *("--headless=new", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync"),

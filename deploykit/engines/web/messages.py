@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 
 _ERRORS: dict[str, type[DeploykitError]] = {"DataError": DataError, "ShapeError": ShapeError, "MemoryError": UsageError}

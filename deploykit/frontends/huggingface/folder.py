@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from deploykit.basics.mapped import MappedFile
 from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.entries import NAME, NAMES, Kind, check_entries, check_settings, null_is_wrong
 from deploykit.frontends.huggingface.safetensors import read_safetensors
-from deploykit.mapped import MappedFile
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 

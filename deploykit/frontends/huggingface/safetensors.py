@@ -14,8 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from deploykit.basics.mapped import MappedFile, mapped
 from deploykit.errors import UsageError
-from deploykit.mapped import MappedFile, mapped
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64),

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 from tvm import ir, tirx
 
+from deploykit.basics.mapped import set_aside
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.operators import activations, arithmetic, normalization, reductions
 from deploykit.compiler.operators.attention import attention
@@ -31,7 +32,6 @@ from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.tir.extrema import maximum
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.mapped import set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path

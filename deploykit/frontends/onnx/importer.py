@@ -53,7 +53,7 @@ from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
 from deploykit.frontends.onnx.schemas import require_dtypes
 from deploykit.frontends.onnx.tensors import elements
 from deploykit.frontends.onnx.views import View, place_of, resolved
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 ops.load()
 

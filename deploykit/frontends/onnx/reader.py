@@ -17,13 +17,13 @@ import onnx.shape_inference
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from deploykit.basics.mapped import MappedFile, mapped
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.extremes import refuse_extremes
 from deploykit.frontends.onnx.order import in_order
 from deploykit.frontends.onnx.registry import normalise_domain
 from deploykit.frontends.onnx.sparse import dense
 from deploykit.frontends.onnx.weights import LARGE, Weights, parse, weight
-from deploykit.mapped import MappedFile, mapped
 
 OPSETS = range(1, 29)
 """The opsets of the default domain that the importer knows."""

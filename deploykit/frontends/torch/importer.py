@@ -14,6 +14,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from deploykit.basics.parallel import run_program
+from deploykit.basics.scratch import Scratch
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import CONFIG, Folder
@@ -21,8 +23,6 @@ from deploykit.frontends.onnx import load_onnx
 from deploykit.frontends.onnx.importer import Finish
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.torch.facts import FACTS, MODEL, Facts, read_facts
-from deploykit.parallel import run_program
-from deploykit.scratch import Scratch
 
 NEEDED = ("torch", "transformers", "onnxscript", "onnxruntime")
 INSTALL = "pip install 'deploykit[torch]'"

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
+from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -83,8 +83,8 @@ class AndroidTarget:
         return [abi for abi in ABIS.values() if self._abis is None or abi.name in self._abis]
 
     def check(self) -> Availability:
+        from deploykit.basics.toolchain import find_android_compiler
         from deploykit.targets.android.jars import find_java_compiler
-        from deploykit.toolchain import find_android_compiler
 
         try:
             linker = find_android_compiler("aarch64-linux-android")
@@ -222,7 +222,7 @@ class AndroidTarget:
         java: bool,
     ) -> dict[str, Path]:
         """The libraries by ABI, in `scratch`. `programs` are those for CPUs."""
-        from deploykit.parallel import each
+        from deploykit.basics.parallel import each
         from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
         from deploykit.targets.host import exported

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deploykit.scratch import Scratch
+from deploykit.basics.scratch import Scratch
 from deploykit.targets.android.jars import find_java_compiler, jar, write_zip
 from deploykit.targets.android.java import readme_view, sources, stubs
 from deploykit.targets.templates import render

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploykit.basics.parallel import run_program
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import probe
 from deploykit.errors import ToolchainError
-from deploykit.parallel import run_program
-from deploykit.scratch import Scratch
-from deploykit.toolchain import probe
 
 INSTALL_HINT = "install a JDK (Debian: `apt-get install default-jdk-headless`), or set JAVA_HOME to one"
 

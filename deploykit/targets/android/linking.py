@@ -12,13 +12,13 @@ from pathlib import Path
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
+from deploykit.basics.parallel import each
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import Compiler, compiled, find_android_compiler
 from deploykit.compiler.devices.gpu import NATIVE_GPU
-from deploykit.parallel import each
-from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.android.abis import Abi
 from deploykit.targets.stubs import LOADER, MATHEMATICS, stub
-from deploykit.toolchain import Compiler, compiled, find_android_compiler
 
 _SYSTEM = """
 memcpy memmove memset memcmp strlen strcmp strrchr strstr malloc calloc realloc free posix_memalign mmap64 munmap open

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest, PortEntry
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.engines import ELSEWHERE, Engine, EngineOptions, Memory, StreamEngine, no_stream
 from deploykit.engines.lanes import Lanes
 from deploykit.engines.native.bionic import without_needed
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
-from deploykit.ragged_ports import is_flat
+from deploykit.sessions.ragged_ports import is_flat
 from deploykit.targets.android.jars import INSTALL_HINT
 from deploykit.targets.android.java import KINDS, class_name, methods, output_words, result_name
 from deploykit.targets.templates import render

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets import answers, texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
 from deploykit.text import FILE
-from deploykit.toolchain import find_c_compiler
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

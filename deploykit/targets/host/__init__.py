@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE, ON_GPU
+from deploykit.basics.parallel import each
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 from deploykit.compiler.devices.gpu import CLASSES, NATIVE_GPU, USUAL, GpuClass
 from deploykit.errors import ArtifactError, ToolchainError, UsageError
-from deploykit.parallel import each
-from deploykit.scratch import Scratch
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.host.glibc import old_libraries
 from deploykit.targets.templates import render
 from deploykit.text import FILE
-from deploykit.toolchain import Compiler, compiled, find_c_compiler, find_cross_compiler
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

@@ -16,8 +16,8 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploykit.basics.toolchain import Compiler
 from deploykit.targets.stubs import LOADER, MATHEMATICS, stub
-from deploykit.toolchain import Compiler
 
 _FIRST: Mapping[str, str] = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
 """The first version of the C library for a machine, which all functions below have."""

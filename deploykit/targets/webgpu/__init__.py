@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.artifact.manifest import MANIFEST
 from deploykit.artifact.plan import PLAN, plan_file
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
+from deploykit.basics.parallel import each
+from deploykit.basics.scratch import Scratch
+from deploykit.basics.toolchain import find_wasm_compiler
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.parallel import each
-from deploykit.scratch import Scratch
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
 from deploykit.targets.webgpu.scripts import scripts
-from deploykit.toolchain import find_wasm_compiler
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

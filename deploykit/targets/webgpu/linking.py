@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deploykit import runtime
+from deploykit.basics.toolchain import compiled, find_wasm_compiler
 from deploykit.targets.webgpu.devices import WEBGPU
-from deploykit.toolchain import compiled, find_wasm_compiler
 
 STACK_BYTES = 128 << 10
 """The stack of each thread, in bytes. Kernels use no more of it than the limit of their variant."""

@@ -21,7 +21,7 @@ from deploykit.compiler.ragged.dense import instance_kernel, product_kernel
 from deploykit.compiler.ragged.model import ragged_model
 from deploykit.compiler.ragged.storage import Storage
 from deploykit.ragged import Operator, Tensor, compute, dim, input, lengths, operator, schedule  # noqa: A004
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.runtimes import HOST, Runtime
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit import folders
 from deploykit.engines.native.sanitized import SANITIZERS
+from deploykit.folders import models as folders
 from deploykit.frontends.huggingface.importer import import_folder
 from tests.conftest import Golden
 

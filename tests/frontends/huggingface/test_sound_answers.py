@@ -13,8 +13,8 @@ import pytest
 import deploykit
 from deploykit.artifact.tasks import SoundEntry
 from deploykit.errors import UsageError
-from deploykit.tasks.hearing import Sounds
-from deploykit.tasks.labels import softmax
+from deploykit.sessions.tasks.hearing import Sounds
+from deploykit.sessions.tasks.labels import softmax
 from tests.bench.commands import ran
 from tests.frontends.huggingface.seeds import GOLDENS
 from tests.frontends.huggingface.sound_cases import (

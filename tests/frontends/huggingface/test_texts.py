@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import UsageError
-from deploykit.tasks.labels import softmax
-from deploykit.tasks.texts import TOKENS_AT_ONCE, Span
-from deploykit.toolchain import find_c_compiler
+from deploykit.sessions.tasks.labels import softmax
+from deploykit.sessions.tasks.texts import TOKENS_AT_ONCE, Span
 from tests.bench.commands import ran
 from tests.frontends.huggingface import test_sentences
 from tests.frontends.huggingface.seeds import write_folder

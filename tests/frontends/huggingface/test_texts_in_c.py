@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import deploykit
-from deploykit import folders
+from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.sanitized import SANITIZERS
+from deploykit.folders import models as folders
 from deploykit.frontends.huggingface.importer import import_folder
-from deploykit.toolchain import find_c_compiler
 from tests.conftest import Golden
 from tests.frontends.huggingface.sentences import SENTENCES, minilm
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of, sentences_of

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploykit.artifact.manifest import Manifest, read_manifest
+from deploykit.basics.toolchain import compiled, find_c_compiler
 from deploykit.targets import texts
 from deploykit.targets.host import COPIED, INCLUDED
-from deploykit.toolchain import compiled, find_c_compiler
 
 COMMON = r"""
 #include "model_texts.h"

@@ -13,7 +13,7 @@ import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
 from deploykit.frontends.onnx.names import dim_name
-from deploykit.session import Session
+from deploykit.sessions.session import Session
 from tests.runtimes import Runtime
 
 Feeds = Mapping[str, np.ndarray]

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import deploykit
+from deploykit.basics.mapped import forget, mapped
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.reader import read
 from deploykit.frontends.onnx.weights import LARGE, parse
-from deploykit.mapped import forget, mapped
 
 COLUMNS = LARGE // 32 + 1
 

@@ -17,7 +17,7 @@ import deploykit
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.text.regular_expressions import Automaton, compiled
 from deploykit.engines.native import library as native
-from deploykit.strings import decode, encode
+from deploykit.sessions.strings import decode, encode
 from tests.frontends.onnx.harness import Check, parse
 
 WORDS = ["", "a", "Straße", "日本語", "MONDAY", "naïve café", "x" * 300, "😀 e\u0301"]

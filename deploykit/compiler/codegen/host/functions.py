@@ -11,6 +11,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.c.types import storage_type
 from deploykit.compiler.codegen.host.header import state_header
 from deploykit.compiler.codegen.host.identifiers import constants
@@ -34,7 +35,6 @@ from deploykit.compiler.program.ir import (
 )
 from deploykit.compiler.program.sizes import element_count
 from deploykit.compiler.program.steps import number_steps
-from deploykit.dtypes import logical_dtype
 
 HOST_ARENA, HOST_STATES = 1, 4
 """Bits of `host_memory`."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir import PointerType
 
 from deploykit.artifact.devices import CODE
+from deploykit.basics.parallel import each
 from deploykit.compiler.codegen.c.uses import written_buffers
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.scope import prefix_of
@@ -26,7 +27,6 @@ from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
 from deploykit.compiler.codegen.shaders.languages import opencl_program, pack, spirv
 from deploykit.compiler.codegen.shaders.sections import DOT_4X8, F16, SUBGROUPS, Shader
 from deploykit.compiler.codegen.weights.blob import by_offset, weights_bytes
-from deploykit.parallel import each
 
 if TYPE_CHECKING:
     from deploykit.compiler.codegen.shaders.language import Sharing

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.host.builders import example
 from deploykit.compiler.codegen.host.identifiers import c_string, constants
 from deploykit.compiler.codegen.host.reads import is_static
@@ -18,7 +19,6 @@ from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, RunInstances, States
-from deploykit.dtypes import logical_dtype
 
 
 def interface_view(program: Program, function: Function, version: str) -> dict[str, Any]:

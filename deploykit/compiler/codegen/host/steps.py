@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.host.driver_calls import device_copy, dispatch, transfer
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.instances import run_instances
@@ -57,7 +58,6 @@ from deploykit.compiler.program.ir import (
 )
 from deploykit.compiler.program.sizes import element_count, item_bytes, tensor_bytes
 from deploykit.compiler.program.steps import number_steps
-from deploykit.dtypes import logical_dtype
 
 
 def step_lines(scope: Scope, steps: Sequence[Step], first: int = 0) -> Lines:

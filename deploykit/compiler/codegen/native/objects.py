@@ -15,12 +15,12 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from deploykit.basics.parallel import each
+from deploykit.basics.scratch import Scratch
 from deploykit.compiler.codegen.c.kernels import symbol
 from deploykit.compiler.codegen.native import choices, local_values, pointers, rules
 from deploykit.compiler.codegen.native.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.native.elf import join
-from deploykit.parallel import each
-from deploykit.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

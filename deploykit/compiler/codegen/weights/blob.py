@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploykit.mapped import pieces
+from deploykit.basics.mapped import pieces
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program

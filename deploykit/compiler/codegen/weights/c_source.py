@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from deploykit.basics.mapped import forget
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal, storage_type
 from deploykit.compiler.codegen.host.identifiers import Names
 from deploykit.compiler.codegen.host.identifiers import prefix as prefix_of
 from deploykit.compiler.codegen.weights.blob import by_offset, little_endian, weights_bytes
-from deploykit.mapped import forget
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Constant, Program

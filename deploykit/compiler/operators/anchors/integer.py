@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from tvm import sym, te, tirx
 
+from deploykit.basics.mapped import set_aside
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
-from deploykit.mapped import set_aside
 
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right operand is packed for."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import sym, te, tirx
 
-from deploykit.mapped import set_aside
+from deploykit.basics.mapped import set_aside
 
 ANCHOR = {"deploykit.anchor": "matmul"}
 """The annotation of a product's block. If the right operand is in panels, `deploykit.panel` gives their width."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, StackValue, Value
 from deploykit.compiler.operators.text.strings import STRING, string_of, text_of
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context

@@ -14,7 +14,7 @@ from deploykit.compiler.model import Dim, ImportedModel, Port, Signature
 from deploykit.compiler.operators.building.context import Context, Shared, emit_function
 from deploykit.compiler.operators.building.value import Value
 from deploykit.errors import UnsupportedModelError
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

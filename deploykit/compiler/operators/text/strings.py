@@ -18,14 +18,14 @@ from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.value import AnyValue, Text, Value
-from deploykit.strings import encode
+from deploykit.sessions.strings import encode
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.building.context import Context
 
 STRING = "string"
-OF_STRINGS = "deploykit.strings"
+OF_STRINGS = "deploykit.sessions.strings"
 """The domain of operators that treat strings differently from numbers."""
 
 LAST_CHARACTER = 0x10FFFF

@@ -43,7 +43,7 @@ from deploykit.compiler.ragged.conversion.separate import mixed
 from deploykit.compiler.ragged.conversion.unsorted import unsorted
 from deploykit.compiler.tir.rewriting import collect
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 LENGTHS, TOKENS, SQUARES = "lengths", "tokens", "squares"
 

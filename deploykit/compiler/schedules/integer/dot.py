@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import tirx
 
+from deploykit.basics.mapped import pieces
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
-from deploykit.mapped import pieces
 
 PACKED_4X8 = "packed_4x8"
 """The dot product of GPUs: of words that four neighbouring factors already form in memory."""

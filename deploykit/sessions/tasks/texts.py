@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.tasks.kinds import Run, require
-from deploykit.tasks.labels import Label, labelled, softmax
+from deploykit.sessions.tasks.kinds import Run, require
+from deploykit.sessions.tasks.labels import Label, labelled, softmax
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

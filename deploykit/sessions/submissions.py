@@ -20,11 +20,11 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from deploykit.dtypes import LogicalDtype, from_storage
+from deploykit.basics.dtypes import LogicalDtype, from_storage
 from deploykit.engines import MemoryFull, StreamEngine
 from deploykit.engines.lanes import ClosedError
 from deploykit.errors import DeploykitError
-from deploykit.instances import Instances
+from deploykit.sessions.instances import Instances
 
 _WIDE = 256
 """Where fewer instances than this fill the memory, it is enlarged."""

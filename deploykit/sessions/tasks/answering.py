@@ -18,10 +18,10 @@ import numpy as np
 
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
-from deploykit.tasks.hearing import Sounds
-from deploykit.tasks.matching import Pairs
-from deploykit.tasks.texts import Span, Texts
-from deploykit.tasks.vision import Pictures
+from deploykit.sessions.tasks.hearing import Sounds
+from deploykit.sessions.tasks.matching import Pairs
+from deploykit.sessions.tasks.texts import Span, Texts
+from deploykit.sessions.tasks.vision import Pictures
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import DynamicEntry
+from deploykit.basics.last import LastOf
 from deploykit.dynamic.decoding import decode, decode_records
 from deploykit.dynamic.encoding import Encoded, encode
 from deploykit.dynamic.policies import POLICIES
@@ -16,7 +17,6 @@ from deploykit.dynamic.signatures import Signature, parse_type
 from deploykit.dynamic.traces import TRACE, Launch, launches_of
 from deploykit.dynamic.types import Variant, is_flat, tensors_in
 from deploykit.errors import UsageError
-from deploykit.last import LastOf
 
 
 def signature_of(entry: DynamicEntry) -> Signature:

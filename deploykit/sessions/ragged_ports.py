@@ -21,9 +21,9 @@ import numpy as np
 
 from deploykit.artifact.formula import evaluate
 from deploykit.artifact.manifest import Manifest, PortEntry
-from deploykit.dtypes import logical_dtype
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.errors import ShapeError
-from deploykit.ragged_array import Ragged, whole_numbers
+from deploykit.sessions.ragged_array import Ragged, whole_numbers
 
 
 @dataclass(frozen=True)

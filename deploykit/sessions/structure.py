@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from deploykit.errors import ShapeError
-from deploykit.strings import decode, encode
+from deploykit.sessions.strings import decode, encode
 
 Kind: TypeAlias = Literal["tensor", "string", "sequence", "optional", "nothing"]
 

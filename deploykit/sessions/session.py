@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 
 from deploykit.artifact.manifest import Manifest, read_manifest, verify_files
+from deploykit.basics.forks import renew_after_fork
+from deploykit.basics.scratch import Scratch
 from deploykit.engines import Engine, EngineOptions, Memory
 from deploykit.engines.lanes import ClosedError
 from deploykit.engines.native.functions import Functions, once
 from deploykit.errors import UsageError
-from deploykit.forks import renew_after_fork
-from deploykit.function import Function, Value, array_dtype, require_known, value_of
-from deploykit.instances import Instances
-from deploykit.interface import ValueInfo, text_of
-from deploykit.scratch import Scratch
-from deploykit.submissions import Handle, Submissions
+from deploykit.sessions.function import Function, Value, array_dtype, require_known, value_of
+from deploykit.sessions.instances import Instances
+from deploykit.sessions.interface import ValueInfo, text_of
+from deploykit.sessions.submissions import Handle, Submissions
+from deploykit.sessions.tasks.answering import Answering
 from deploykit.targets.base import find_target
-from deploykit.tasks.answering import Answering
 
 if TYPE_CHECKING:
     from deploykit.artifact.plan import Plan
@@ -147,7 +147,8 @@ class Session(Answering):
 
     def submit(self, instance: Any) -> Handle:
         """Let an instance of a dynamic model run together with those that were submitted before; see
-        `deploykit.submissions`. Its `Handle` is like a `concurrent.futures.Future`. Whole runs do not wait for it.
+        `deploykit.sessions.submissions`. Its `Handle` is like a `concurrent.futures.Future`. Whole runs do not wait for
+        it.
 
         Raises `ShapeError` and `DataError` for an instance that does not fit, and `UsageError` for another model, and
         for a session that runs elsewhere than in this process."""

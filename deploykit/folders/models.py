@@ -15,8 +15,8 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.ragged.conversion import TOKENS, ragged
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.folder_pairs import takes_pairs, with_pair_task
-from deploykit.folder_tasks import (
+from deploykit.folders.pairs import takes_pairs, with_pair_task
+from deploykit.folders.tasks import (
     architecture_of,
     class_names,
     no_method,

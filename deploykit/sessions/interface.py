@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deploykit.artifact.manifest import Manifest, PortEntry
-from deploykit.structure import Structure
+from deploykit.sessions.structure import Structure
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from deploykit.tasks.boxes import converted, suppressed
-from deploykit.tasks.kinds import Run, require
-from deploykit.tasks.labels import Label, labelled, softmax
-from deploykit.tasks.picture_sources import pixels_of
-from deploykit.tasks.segments import Segments, best_classes
+from deploykit.sessions.tasks.boxes import converted, suppressed
+from deploykit.sessions.tasks.kinds import Run, require
+from deploykit.sessions.tasks.labels import Label, labelled, softmax
+from deploykit.sessions.tasks.picture_sources import pixels_of
+from deploykit.sessions.tasks.segments import Segments, best_classes
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import PortEntry

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploykit.tasks.kinds import Run, require
-from deploykit.tasks.labels import Label, labelled
-from deploykit.tasks.sounds import samples_of
+from deploykit.sessions.tasks.kinds import Run, require
+from deploykit.sessions.tasks.labels import Label, labelled
+from deploykit.sessions.tasks.sounds import samples_of
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import SoundEntry

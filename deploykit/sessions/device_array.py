@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploykit.dtypes import LogicalDtype, from_storage
+from deploykit.basics.dtypes import LogicalDtype, from_storage
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from deploykit.artifact.tasks import PairEntry
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UnsupportedModelError
-from deploykit.folder_tasks import PIXELS, bounds_of, require_fit, required_picture, tables_of, without_task
+from deploykit.folders.tasks import PIXELS, bounds_of, require_fit, required_picture, tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.registry import IDS, MASK
 from deploykit.frontends.huggingface.special import TOKENIZER, special_token

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import UsageError
-from deploykit.tasks.kinds import Run
-from deploykit.tasks.labels import Label, labelled
-from deploykit.tasks.picture_sources import pixels_of
-from deploykit.tasks.texts import padded
+from deploykit.sessions.tasks.kinds import Run
+from deploykit.sessions.tasks.labels import Label, labelled
+from deploykit.sessions.tasks.picture_sources import pixels_of
+from deploykit.sessions.tasks.texts import padded
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import PairEntry

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deploykit.device_array import DeviceArray
-from deploykit.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
+from deploykit.basics.dtypes import LogicalDtype, as_array, from_storage, logical_dtype, to_storage
+from deploykit.basics.sizes import whole
 from deploykit.engines import KeepingEngine, on_host
 from deploykit.engines.native.held import Held
 from deploykit.errors import ShapeError, UsageError
-from deploykit.interface import ValueInfo, inputs_of, outputs_of, text_of
-from deploykit.ragged_array import Ragged
-from deploykit.ragged_ports import packed, ragged_ports, unpacked
-from deploykit.sizes import whole
-from deploykit.structure import put_together, taken_apart
+from deploykit.sessions.device_array import DeviceArray
+from deploykit.sessions.interface import ValueInfo, inputs_of, outputs_of, text_of
+from deploykit.sessions.ragged_array import Ragged
+from deploykit.sessions.ragged_ports import packed, ragged_ports, unpacked
+from deploykit.sessions.structure import put_together, taken_apart
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = ArrayLike | Ragged | DeviceArray
 """An input as a session takes it: an array, a number or a list, or what an earlier run kept on the device; for a ragged
-input see `deploykit.ragged_ports`."""
+input see `deploykit.sessions.ragged_ports`."""
 
 
 class Function:

@@ -25,9 +25,9 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from deploykit.basics.parallel import run_program
+from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
-from deploykit.parallel import run_program
-from deploykit.scratch import Scratch
 
 INSTALL_HINT = "install one (Debian: `apt-get install gcc`), set CC to one, or `pip install ziglang`"
 
