@@ -116,7 +116,7 @@ class CheckOptions:
     def __post_init__(self) -> None:
         for given, what in ((self.check_inputs, "inputs are"), (self.check_at, "sizes are")):
             if given and not self.check:
-                raise UsageError(f"{what} for a check, which is not asked for")
+                raise UsageError(f"{what} for a check, which is not asked for: --check, or check=True")
 
 
 @dataclass(frozen=True)
