@@ -27,6 +27,7 @@ from deploykit.folders.tasks import (
 )
 from deploykit.frontends.huggingface.architectures import BATCH
 from deploykit.frontends.huggingface.entries import SENTENCES as ENTRIES
+from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.importer import SEQ, Imported, Route, import_folder
 from deploykit.frontends.huggingface.registry import IDS, MASK, TYPES
 from deploykit.frontends.huggingface.sentences import MODULES, SENTENCES, VECTOR
@@ -54,19 +55,20 @@ ANSWERS: Mapping[TextKind, tuple[str, ...]] = {
 """The outputs that hold the answer. A model without them has no task."""
 
 
-def load_model(path: Path, dims: DimBounds | None = None, route: Route | None = None) -> ImportedModel:
+def load_model(source: Path | Folder, dims: DimBounds | None = None, route: Route | None = None) -> ImportedModel:
     """The model of `import_model`."""
-    return import_model(path, dims, route).model
+    return import_model(source, dims, route).model
 
 
-def import_model(path: Path, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
-    """Import a folder. A model of texts takes batches of mixed lengths, which are not padded; `dims` may bound
-    `tokens`, the sum of their lengths. If it cannot be ragged, it takes padded batches, and a note says why.
+def import_model(source: Path | Folder, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
+    """Import a folder, or the one at a path. A model of texts takes batches of mixed lengths, which are not padded;
+    `dims` may bound `tokens`, the sum of their lengths. If it cannot be ragged, it takes padded batches, and a note
+    says why.
 
     Raises what `import_folder` raises, and `UsageError` if the tokenizer does not belong to the model."""
     bounds = checked_bounds(dims or {})
     tokens = bounds.pop(TOKENS, None)
-    found = import_folder(path, bounds, route)
+    found = import_folder(source, bounds, route)
     names = {port.name for port in found.model.inputs}
     if MASK in names and names <= {IDS, MASK, TYPES}:
         return of_texts(found, bounds, tokens)
@@ -119,12 +121,12 @@ def with_text_task(found: Imported) -> ImportedModel:
     model, folder = found.model, found.folder
     name = architecture_of(folder)
     kind = next((kind for ending, kind in KINDS.items() if name.endswith(ending)), None)
-    if (folder.path / MODULES).exists():
+    if folder.has(MODULES):
         kind = "embed"
     outputs = {port.name: port for port in model.outputs}
     if kind is None or not outputs.keys() >= set(ANSWERS[kind]):
         return without_task(model, no_method(model, folder))
-    if not (folder.path / TOKENIZER).exists():
+    if not folder.has(TOKENIZER):
         return without_task(model, f"the folder has no {TOKENIZER}")
     tables = tables_of(folder, found.words)
     facts = facts_of(tables)

@@ -32,7 +32,7 @@ def takes_pairs(model: ImportedModel) -> bool:
 def with_pair_task(model: ImportedModel, folder: Folder) -> ImportedModel:
     """The model with its task; it has none if the folder does not say how pictures or texts are prepared. Raises
     `UsageError` if the folder says nonsense about it."""
-    if not (folder.path / TOKENIZER).exists():
+    if not folder.has(TOKENIZER):
         return without_task(model, f"the folder has no {TOKENIZER}")
     tables = tables_of(folder, (folder.config.get("text_config") or {}).get("vocab_size"))
     try:

@@ -19,7 +19,7 @@ from deploykit.frontends.huggingface.pictures import PREPROCESSOR, read_picture
 from deploykit.frontends.huggingface.sound import read_spectrum
 from deploykit.frontends.huggingface.special import TOKENIZER
 from deploykit.pictures import Picture
-from deploykit.text import facts_of, pack
+from deploykit.text import facts_of, pack, pack_fields
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -156,7 +156,8 @@ def architecture_of(folder: Folder) -> str:
 def tables_of(folder: Folder, words: int | None) -> bytes:
     """The packed tokenizer of a folder whose model knows so many words, if that is known. Raises `UsageError` if the
     tokenizer does not belong to the model."""
-    tables = pack(inside(folder.path, TOKENIZER).parent)
+    written = folder.documents
+    tables = pack(inside(folder.path, TOKENIZER).parent) if written is None else pack_fields(written[TOKENIZER])
     facts = facts_of(tables)
     if words is not None and facts.ids > words:
         raise UsageError(

@@ -78,9 +78,7 @@ def check_read(family: Family, folder: Folder, weights: Weights) -> None:
 def _may_be_unread(family: Family, folder: Folder, name: str) -> bool:
     base = f"{family.base}." if any(key.startswith(f"{family.base}.") for key in folder.weights) else ""
     architecture = (folder.config.get("architectures") or ["Model"])[0]
-    headless = (
-        architecture in (f"{family.prefix}Model", f"{family.prefix}TextModel") or (folder.path / MODULES).exists()
-    )
+    headless = architecture in (f"{family.prefix}Model", f"{family.prefix}TextModel") or folder.has(MODULES)
     if headless and not name.startswith(base):
         return True
     return name.removeprefix(base).startswith(family.unread)

@@ -91,15 +91,23 @@ class Config(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder: `config` is its configuration, `weights` are its tensors by name, as views of the mapped `files`."""
+    """A folder: `config` is its configuration, `weights` are its tensors by name, as views of the mapped `files`. Of a
+    single file that holds all of it, `documents` are what the JSON files of a folder would say, by their names."""
 
     path: Path
     config: Config
     weights: Mapping[str, np.ndarray] = field(repr=False)
     files: tuple[MappedFile, ...] = field(repr=False)
+    documents: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return (self.path / name).exists() if self.documents is None else name in self.documents
 
     def json(self, name: str) -> Any:
         """The JSON of a file of the folder; None if there is no such file. Raises `UsageError` if it is damaged."""
+        if self.documents is not None:
+            return self.documents.get(name)
         path = inside(self.path, name)
         return read_json(path) if path.exists() else None
 

@@ -58,20 +58,20 @@ def load_folder(path: str | Path, dims: DimBounds | None = None) -> ImportedMode
     return import_folder(path, dims, "own").model
 
 
-def import_folder(path: str | Path, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
-    """Import the folder at `path`, on the `route`, or on the first one that covers it. `dims` pins or bounds its dims,
-    such as `batch` and `seq`.
+def import_folder(source: str | Path | Folder, dims: DimBounds | None = None, route: Route | None = None) -> Imported:
+    """Import a folder, or the one at a path, on the `route`, or on the first one that covers it. `dims` pins or bounds
+    its dims, such as `batch` and `seq`.
 
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
     that no route covers."""
-    folder = read_folder(Path(path))
+    folder = source if isinstance(source, Folder) else read_folder(Path(source))
     bounds = checked_bounds(dims or {})
     if route == "torch":
         return _by_torch(folder, bounds, "it is asked for")
     try:
         return _by_family(folder, bounds)
     except UnsupportedModelError as error:
-        if route == "own":
+        if route == "own" or folder.documents is not None:
             raise
         if missing := missing_packages():
             raise UnsupportedModelError(
@@ -121,7 +121,7 @@ def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
 def _by_torch(folder: Folder, bounds: DimBounds, reason: str) -> Imported:
     if missing := missing_packages():
         raise UnsupportedModelError(f"the route 'torch' needs {', '.join(missing)}: {INSTALL}")
-    finish = pooled_states(folder) if (folder.path / MODULES).exists() else None
+    finish = pooled_states(folder) if folder.has(MODULES) else None
     model, facts = import_exported(folder, bounds, finish)
     longest = next((dim.maximum for dim in model.dims if dim.name == SEQ), None)
     model = replace(model, files=(*folder.files, *model.files))
@@ -142,7 +142,7 @@ def pooled_states(folder: Folder) -> Finish:
 
 def _outputs(folder: Folder, family: Family, m: Module, text: Text) -> dict[str, Tensor]:
     x = family.encode(m.under(family.base), folder.config, text)
-    if (folder.path / MODULES).exists():
+    if folder.has(MODULES):
         return {VECTOR: pooled_by(folder, x, text.mask)}
     return dict(_head(folder, family)(m, folder.config, x, text))
 

@@ -48,7 +48,7 @@ def read_samples(folder: Folder) -> Samples | None:
     """What the folder says of samples; None if it says nothing. Raises `UnsupportedModelError` for another extractor,
     and `UsageError` for a rate that makes no sense."""
     found, name = folder.json(PREPROCESSOR), PREPROCESSOR
-    if found is None and (folder.path / PROCESSOR).exists():
+    if found is None and folder.has(PROCESSOR):
         found, name = folder.part(PROCESSOR, PART), PROCESSOR
     if found is None:
         return None

@@ -145,7 +145,7 @@ def _plain_size(given: Any) -> tuple[int, int] | None:
 def _entries(folder: Folder) -> tuple[Mapping[str, Any] | None, str]:
     """What the folder says about pictures, if it says anything, and the path of the file."""
     entries, name = folder.json(PREPROCESSOR), PREPROCESSOR
-    if entries is None and (folder.path / PROCESSOR).exists():
+    if entries is None and folder.has(PROCESSOR):
         entries, name = folder.part(PROCESSOR, PART), PROCESSOR
     if not isinstance(entries, dict | None):
         raise UsageError(f"{folder.path / name} is no JSON object")

@@ -1,0 +1,47 @@
+"""GGUF files: a language model in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploykit.sources.base import Certainty
+
+if TYPE_CHECKING:
+    from deploykit.compiler.model import DimBounds, ImportedModel
+
+
+@dataclass(frozen=True)
+class GgufOptions:
+    """There are none."""
+
+
+class GgufFrontend:
+    name = "gguf"
+    description = "a GGUF file"
+    form = "a GGUF file"
+    Options = GgufOptions
+    unchecked = "ONNX Runtime does not read it"
+
+    def recognises(self, source: object) -> Certainty:
+        if not isinstance(source, str | Path):
+            return Certainty.NO
+        try:
+            with Path(source).open("rb") as file:
+                if file.read(4) == b"GGUF":
+                    return Certainty.CERTAIN
+        except (OSError, ValueError):
+            pass
+        return Certainty.LIKELY if Path(source).suffix == ".gguf" else Certainty.NO
+
+    def load(self, source: Any, dims: DimBounds, options: GgufOptions) -> ImportedModel:  # noqa: ARG002
+        from deploykit.folders.models import load_model
+        from deploykit.frontends.gguf.importer import note_on, read_model
+
+        folder = read_model(Path(source))
+        model = load_model(folder, dims)
+        return replace(model, notes=(*model.notes, *note_on(folder)))
+
+    def file(self, source: Any) -> Path | None:
+        return Path(source)
