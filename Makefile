@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast near golden lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -78,6 +78,12 @@ test-all: setup ## Run all tests, which takes hours
 
 test-fast: setup ## Run the tests that take seconds
 	$(PYTEST) -m 'not slow'
+
+near: setup ## Run the tests that are nearest to what changed, for two minutes (FILES=... for other files)
+	$(BIN)/python -m tests.near $(FILES)
+
+golden: setup ## Rewrite golden files and show what changes (FILES=... for some tests only)
+	$(BIN)/python -m tests.golden $(FILES)
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

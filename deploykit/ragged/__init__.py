@@ -31,8 +31,8 @@ from deploykit.ragged.functions import (
 from deploykit.ragged.indices import Dim, Index, Lengths
 from deploykit.ragged.operators import Operator, operator
 from deploykit.ragged.schedules import Schedule, schedule
-from deploykit.ragged.tensors import Tensor, compute, input  # noqa: A004
-from deploykit.ragged.values import Value
+from deploykit.ragged.tensors import compute, input  # noqa: A004
+from deploykit.ragged.values import Tensor, Value
 
 __all__ = [
     "Dim",

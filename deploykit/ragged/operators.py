@@ -9,8 +9,8 @@ from functools import cached_property
 from deploykit.errors import UsageError
 from deploykit.ragged.indices import Lengths
 from deploykit.ragged.schedules import PARALLEL, Schedule
-from deploykit.ragged.tensors import Tensor, operands, producers
-from deploykit.ragged.values import Load, OfIndex, Reduce, walk
+from deploykit.ragged.tensors import operands, producers
+from deploykit.ragged.values import Load, OfIndex, Reduce, Tensor, walk
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from deploykit.errors import UsageError
 from deploykit.ragged.indices import Dim, Length, closure
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Load, walk
+from deploykit.ragged.values import Load, Tensor, walk
 
 SERIAL, PARALLEL, VECTOR, UNROLLED = "serial", "parallel", "vector", "unrolled"
 MOST_LANES = 64

@@ -1,59 +1,13 @@
-"""Tensors over dims: inputs, and those that expressions define."""
+"""Makes tensors over dims: inputs, and those that expressions define."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from deploykit.errors import UsageError
-from deploykit.ragged.bounds import missing, require_entries
-from deploykit.ragged.indices import Dim, Index, IndexLike, Length, as_index, closure, require_closed
-from deploykit.ragged.values import DTYPES, Apply, Load, Reduce, Value, ValueLike, as_value, free_dims, walk
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A tensor with one element for each index of `dims`, the last dim innermost.
-
-    The extents of a dim may depend on the indices of earlier dims; then nothing is stored for indices that do not
-    exist, except for the *storage padding*: the extent of a dim in memory is its extent rounded up to a multiple of
-    `padding[dim]`. Elements of the padding have no value. `value` is the expression of an element; None for inputs."""
-
-    name: str
-    dims: tuple[Dim, ...]
-    dtype: str = "float32"
-    value: Value | None = field(default=None, repr=False)
-    padding: Mapping[Dim, int] = field(default_factory=dict, repr=False)
-
-    @property
-    def reduction(self) -> Reduce | None:
-        """The reduction in `value`; None if there is none."""
-        parts = walk(self.value) if self.value is not None else ()
-        return next((part for part in parts if isinstance(part, Reduce)), None)
-
-    def __getitem__(self, indices: IndexLike | tuple[IndexLike, ...]) -> Value:
-        """The element at `indices`. Raises `UsageError` unless it is proved that it exists."""
-        found = self._indices(indices)
-        position = missing(self.dims, found)
-        if position is not None:
-            dim = self.dims[position]
-            raise UsageError(
-                f"index {found[position]} of dim '{dim.name}' of '{self.name}' may be outside of 0..{dim.extent} - 1: "
-                f"use {self.name}.at(..., outside=0) for a value there"
-            )
-        return Load(self, found)
-
-    def at(self, *indices: IndexLike, outside: float) -> Value:
-        """The element at `indices`, or `outside` if it does not exist."""
-        return Load(self, self._indices(indices), outside)
-
-    def _indices(self, indices: IndexLike | tuple[IndexLike, ...]) -> tuple[Index, ...]:
-        given = indices if isinstance(indices, tuple) else (indices,)
-        found = tuple(require_entries(as_index(each)) for each in given)
-        if len(found) != len(self.dims):
-            names = ", ".join(dim.name for dim in self.dims)
-            raise UsageError(f"'{self.name}' has the dims {names}; found {len(found)} indices")
-        return found
+from deploykit.ragged.indices import Dim, Length, closure, require_closed
+from deploykit.ragged.values import DTYPES, Apply, Load, Reduce, Tensor, Value, ValueLike, as_value, free_dims, walk
 
 
 def input(  # noqa: A001 - `ragged.input`

@@ -1,17 +1,14 @@
-"""Expressions: what an element of a tensor is computed from."""
+"""Tensors, and expressions: what an element of a tensor is computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from deploykit.errors import UsageError
-from deploykit.ragged.bounds import require_entries
-from deploykit.ragged.indices import Arithmetic, Condition, Dim, Index
-
-if TYPE_CHECKING:
-    from deploykit.ragged.tensors import Tensor
+from deploykit.ragged.bounds import missing, require_entries
+from deploykit.ragged.indices import Arithmetic, Condition, Dim, Index, IndexLike, as_index
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
@@ -111,6 +108,51 @@ class Load(Value):
     @property
     def dtype(self) -> str:
         return self.tensor.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor with one element for each index of `dims`, the last dim innermost.
+
+    The extents of a dim may depend on the indices of earlier dims; then nothing is stored for indices that do not
+    exist, except for the *storage padding*: the extent of a dim in memory is its extent rounded up to a multiple of
+    `padding[dim]`. Elements of the padding have no value. `value` is the expression of an element; None for inputs."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    dtype: str = "float32"
+    value: Value | None = field(default=None, repr=False)
+    padding: Mapping[Dim, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction in `value`; None if there is none."""
+        parts = walk(self.value) if self.value is not None else ()
+        return next((part for part in parts if isinstance(part, Reduce)), None)
+
+    def __getitem__(self, indices: IndexLike | tuple[IndexLike, ...]) -> Value:
+        """The element at `indices`. Raises `UsageError` unless it is proved that it exists."""
+        found = self._indices(indices)
+        position = missing(self.dims, found)
+        if position is not None:
+            dim = self.dims[position]
+            raise UsageError(
+                f"index {found[position]} of dim '{dim.name}' of '{self.name}' may be outside of 0..{dim.extent} - 1: "
+                f"use {self.name}.at(..., outside=0) for a value there"
+            )
+        return Load(self, found)
+
+    def at(self, *indices: IndexLike, outside: float) -> Value:
+        """The element at `indices`, or `outside` if it does not exist."""
+        return Load(self, self._indices(indices), outside)
+
+    def _indices(self, indices: IndexLike | tuple[IndexLike, ...]) -> tuple[Index, ...]:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        found = tuple(require_entries(as_index(each)) for each in given)
+        if len(found) != len(self.dims):
+            names = ", ".join(dim.name for dim in self.dims)
+            raise UsageError(f"'{self.name}' has the dims {names}; found {len(found)} indices")
+        return found
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,9 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import is_narrow_float
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
-from deploykit.compiler.operators.building.broadcast import (
-    broadcast_index,
-    broadcasts_to,
-    compute_dtype,
-    elementwise,
-    load,
-    store,
-)
+from deploykit.compiler.operators.building.broadcast import broadcast_index, broadcasts_to, elementwise
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.float_formats import decode

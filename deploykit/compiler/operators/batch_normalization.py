@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load
+from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.sizes import checked_reshape, require_equal
 from deploykit.compiler.operators.building.value import Value

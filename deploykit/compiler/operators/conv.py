@@ -13,8 +13,9 @@ from tvm import relax
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise
+from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import equal
 from deploykit.compiler.operators.building.sizes import require_equal, require_rank

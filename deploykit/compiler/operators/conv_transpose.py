@@ -21,8 +21,8 @@ from tvm import relax
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import compute_dtype
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import equal, floor_mod, is_plain, maximum
 from deploykit.compiler.operators.building.sizes import require_rank

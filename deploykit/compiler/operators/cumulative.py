@@ -13,8 +13,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.integers import equal, expr, from_end, is_plain, less, select

@@ -8,8 +8,8 @@ from __future__ import annotations
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.sizes import require_equal

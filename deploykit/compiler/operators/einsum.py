@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from tvm import ir, te
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.building.broadcast import broadcast_shapes, compute_dtype, elementwise
+from deploykit.compiler.operators.building.broadcast import broadcast_shapes, elementwise
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.sizes import require_equal

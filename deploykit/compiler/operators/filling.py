@@ -12,8 +12,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import numpy_dtype, stored_elements
-from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import ceil_div, expr, is_plain, maximum

@@ -10,24 +10,20 @@ Size.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import numpy as np
-from tvm import ir, te, tirx
+from tvm import ir, tirx
 
-from deploykit.basics.mapped import forget, set_aside
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.operators.building.axes import all_from_front
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.integers import either, equal, expr, is_plain, maximum, negate, select
 from deploykit.compiler.operators.building.sizes import checked_reshape, quotient_of_products, require_rank
-from deploykit.compiler.operators.building.value import Quantized, Value, constant
+from deploykit.compiler.operators.building.value import Value
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -37,44 +33,7 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     """numpy.transpose. Constants are transposed at import."""
     if sorted(order) != list(range(x.rank)):
         raise Unsupported(f"{list(order)} is not an order of the axes of a tensor of rank {x.rank}")
-    if x.quantized is not None:
-        return replace(_transposed(ctx, x, order), quantized=_transposed_source(ctx, x.quantized, order), inexact=True)
-    return _transposed(ctx, x, order)
-
-
-def _transposed_source(ctx: Context, source: Quantized, order: Sequence[int]) -> Quantized:
-    axis = source.axis if source.whole else list(order).index(source.axis % len(order))
-    return replace(source, x=transpose(ctx, source.x, order), axis=axis)
-
-
-def transposed(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
-    """A copy of `array` with its axes in this order. The memory of a mapped array is given back."""
-    try:
-        return set_aside(array.transpose(order))
-    finally:
-        forget(array)
-
-
-def _transposed(ctx: Context, x: Value, order: Sequence[int]) -> Value:
-    if x.array is not None:
-        return constant(transposed(x.array, order))
-    if list(order) == list(range(x.rank)):
-        return x
-    shape = [x.shape[axis] for axis in order]
-    large = [axis for axis in order if not (is_plain(x.shape[axis]) and x.shape[axis] == 1)]
-    if large == sorted(large):
-        return ctx.reshape(x, shape)
-
-    def build(t: te.Tensor) -> te.Tensor:
-        def element(*index: ir.Expr) -> ir.Expr:
-            source: list[ir.Expr] = [index[0]] * x.rank
-            for position, axis in enumerate(order):
-                source[axis] = index[position]
-            return t(*source)
-
-        return compute(shape, element, name="transpose")
-
-    return ctx.kernel("transpose", build, x, dtype=x.dtype)
+    return ctx.transpose(x, order)
 
 
 def reshape(ctx: Context, x: Value, shape: Value, *, zero_copies: bool = True) -> Value:

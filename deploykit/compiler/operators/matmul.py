@@ -14,8 +14,9 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import broadcast_shapes, broadcasts_to, compute_dtype, elementwise
+from deploykit.compiler.operators.building.broadcast import broadcast_shapes, broadcasts_to, elementwise
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import equal
 from deploykit.compiler.operators.building.value import Value

@@ -14,8 +14,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import load
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import load
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import equal, expr, is_plain, less_equal

@@ -15,8 +15,8 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.broadcast import load, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.building.broadcast import load
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import load
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops

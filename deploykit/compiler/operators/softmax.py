@@ -12,8 +12,8 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.attention import SOFTMAX
-from deploykit.compiler.operators.building.broadcast import compute_dtype, load, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.reduce_axes import lowest
 from deploykit.compiler.operators.building.value import Value

@@ -15,8 +15,7 @@ from deploykit.compiler.ragged.storage import Storage
 from deploykit.compiler.tir.rewriting import substitute
 from deploykit.ragged.indices import Dim
 from deploykit.ragged.schedules import Schedule, schedule
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Load, walk
+from deploykit.ragged.values import Load, Tensor, walk
 
 LANES = 8
 """The elements of a vector."""

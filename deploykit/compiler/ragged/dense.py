@@ -28,7 +28,7 @@ from deploykit.compiler.schedules.vloop import VLOOP
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const
 from deploykit.ragged.indices import Index, Length, Lengths
-from deploykit.ragged.tensors import Tensor
+from deploykit.ragged.values import Tensor
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Build

@@ -14,8 +14,7 @@ from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.compiler.tir.rewriting import Buffer, Expr
 from deploykit.ragged.bounds import nonnegative, room
 from deploykit.ragged.indices import Index
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Value
+from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Tensor, Value
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

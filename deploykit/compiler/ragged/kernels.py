@@ -23,8 +23,7 @@ from deploykit.compiler.ragged.totals import Totals
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const
 from deploykit.ragged.schedules import Schedule
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Load, walk
+from deploykit.ragged.values import Load, Tensor, walk
 
 
 @dataclass(frozen=True)

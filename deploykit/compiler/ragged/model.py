@@ -38,7 +38,7 @@ from deploykit.compiler.tir.rewriting import Buffer
 from deploykit.ragged.indices import LONGEST, Lengths
 from deploykit.ragged.operators import Operator
 from deploykit.ragged.schedules import Schedule
-from deploykit.ragged.tensors import Tensor
+from deploykit.ragged.values import Tensor
 
 Kernel: TypeAlias = FlatKernel | InstanceKernel | RaggedKernel
 

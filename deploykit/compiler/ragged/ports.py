@@ -24,8 +24,7 @@ from deploykit.errors import UsageError
 from deploykit.ragged.bounds import greatest
 from deploykit.ragged.indices import Dim, Length, Lengths
 from deploykit.ragged.operators import Operator
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Reduce, walk
+from deploykit.ragged.values import Reduce, Tensor, walk
 
 TOKENS = "tokens"
 """The name of the dim that is the sum of lengths."""

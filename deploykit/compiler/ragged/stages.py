@@ -26,8 +26,7 @@ from deploykit.compiler.schedules.kernel.stages import GUARDED
 from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.compiler.tir.rewriting import Expr, replace_loads, substitute
 from deploykit.ragged.indices import Dim, Index
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Value
+from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Tensor, Value
 
 REDUCERS: Mapping[str, Callable[..., Any]] = {
     "sum": te.sum,

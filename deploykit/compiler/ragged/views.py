@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 from deploykit.compiler.decisions import Declined
 from deploykit.ragged.indices import Dim, Length
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Apply, Load, OfIndex, Value, walk
+from deploykit.ragged.values import Apply, Load, OfIndex, Tensor, Value, walk
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from deploykit.engines.native.library import CTensor
 
-if TYPE_CHECKING:
-    from deploykit.engines.native.gpu import Gpu
-
 ON_DEVICE = 64
 """`DK_ON_DEVICE`: the address of a value that is in a buffer of the caller."""
+
+
+class Device(Protocol):
+    """What buffers need of the GPU that they are on; see `engines.native.gpu.Gpu`."""
+
+    def keep(self, size: int) -> int: ...
+
+    def discard(self, number: int) -> None: ...
+
+    def read(self, number: int, array: np.ndarray) -> None: ...
 
 
 class Buffer:
@@ -21,7 +28,7 @@ class Buffer:
 
     Raises `DeviceError` if there is no room."""
 
-    def __init__(self, gpu: Gpu, size: int) -> None:
+    def __init__(self, gpu: Device, size: int) -> None:
         self.gpu, self.number = gpu, gpu.keep(size)
         self.release = weakref.finalize(self, gpu.discard, self.number)
         self.release.atexit = False
@@ -35,7 +42,7 @@ class Held:
         self._buffer = buffer
 
     @property
-    def gpu(self) -> Gpu:
+    def gpu(self) -> Device:
         return self._buffer.gpu
 
     @property

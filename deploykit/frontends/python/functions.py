@@ -8,7 +8,7 @@ Functions that call each other in a circle form a recursion: what such a call re
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -23,7 +23,6 @@ from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known
 from deploykit.dynamic.types import Float, Int, List, Tensor, Tuple, Type, Union, width
 from deploykit.frontends.python.declarations import Module
 from deploykit.frontends.python.names import names_assigned
-from deploykit.frontends.python.reading import read_body
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import (
     TENSORS,
@@ -74,11 +73,12 @@ class Callee:
 
 @dataclass
 class Program:
-    """What the functions of a module have become so far. `constants` are the expressions of constant values, by texts
-    that are equal for equal ones."""
+    """What the functions of a module have become so far. `read_body` reads the statements of one. `constants` are the
+    expressions of constant values, by texts that are equal for equal ones."""
 
     module: Module
     callees: dict[str, Callee]
+    read_body: Callable[[Reader, Sequence[ast.stmt], ast.FunctionDef], None]
     techniques: Techniques = ALL
     cells: Cells = field(default_factory=Cells)
     functions: dict[str, ControlFunction] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Program:
         for parameter, each in zip(callee.parameters, given, strict=True):
             reader.take(parameter.arg, each)
         operands = len(reader.names)
-        read_body(reader, callee.node.body, callee.node)
+        self.read_body(reader, callee.node.body, callee.node)
         self.functions[name] = reader.function(operands)
         return name
 

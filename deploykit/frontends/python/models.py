@@ -17,6 +17,7 @@ from deploykit.dynamic.types import Type, unions_in
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.python.declarations import Module, read_module
 from deploykit.frontends.python.functions import CONTROL_FLOW, Callee, Program, components, require_plain
+from deploykit.frontends.python.reading import read_body
 from deploykit.frontends.python.source import Refused, read_source
 
 for _module in ("expressions", "statements", "lists", "loops", "calls"):
@@ -34,7 +35,7 @@ def import_model(
     Raises `UsageError` for a file or a class that cannot be read, or weights that do not fit, and
     `UnsupportedModelError` with all faults of the source."""
     module = read_module(read_source(path), name)
-    program = Program(module, _callees(module), techniques)
+    program = Program(module, _callees(module), read_body, techniques)
     takes, gives = _read_main(program, name)
     module.source.raise_faults(name)
     assert gives is not None

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from deploykit.frontends.python.functions import Reader
 from deploykit.frontends.python.names import names_assigned, names_needed
 from deploykit.frontends.python.source import Refused
 from deploykit.frontends.python.values import Unstored, Value
 
-if TYPE_CHECKING:
-    from deploykit.frontends.python.functions import Reader
-
-ReadExpression: TypeAlias = "Callable[[Reader, Any, str], Value]"
+ReadExpression: TypeAlias = Callable[[Reader, Any, str], Value]
 """Takes the expression and a name for variables of its value."""
 
-ReadStatement: TypeAlias = "Callable[[Reader, Any, frozenset[str]], bool]"
+ReadStatement: TypeAlias = Callable[[Reader, Any, frozenset[str]], bool]
 """Takes the statement and the names that are used behind it; whether control flow ends with it."""
 
 _EXPRESSIONS: dict[type[ast.expr], ReadExpression] = {}
@@ -49,7 +47,7 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[ReadStatement], ReadStatement
 def evaluate(reader: Reader, node: ast.expr, hint: str = "value") -> Value:
     """What an expression stands for. `hint` names variables for it. Raises `Refused`."""
     value = operand_of(reader, node, hint)
-    return value.stored(reader, node, hint) if isinstance(value, Unstored) else value
+    return value.stored(node, hint) if isinstance(value, Unstored) else value
 
 
 def operand_of(reader: Reader, node: ast.expr, hint: str = "value") -> Value:

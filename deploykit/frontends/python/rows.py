@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
+from typing import TypeAlias
 
 from deploykit.compiler.batching import control
 from deploykit.compiler.batching.control import Expr, Number, Operation, Word
@@ -34,6 +35,9 @@ from deploykit.frontends.python.values import (
     is_varying,
 )
 
+Row: TypeAlias = Callable[[Expr], Expression]
+"""Gives the row at an index."""
+
 
 @dataclass(frozen=True)
 class RowWise(Unstored):
@@ -41,18 +45,22 @@ class RowWise(Unstored):
 
     count: Expr
     shape: Shape
-    row: Callable[[Expr], Expression]
+    row: Row
     varying: bool
-
-    def stored(self, reader: Reader, node: ast.AST, hint: str) -> RowsValue:
-        count = reader.held(self.count, Int(), "count")
-        made = new_list(reader, count, Tensor(self.shape), hint)
-        with reader.looped(count) as index:
-            reader.store([Word(Word(made.handle, LIST_FIRST), 0, index)], reader.words(self.row(index), node))
-        return RowsValue(made.handle, made.item, self.varying)
 
 
 KINDS = (RowsValue, RowWise)
+
+
+def _computed(reader: Reader, count: Expr, shape: Shape, row: Row, *, varying: bool) -> RowWise:
+    def stored(node: ast.AST, hint: str) -> RowsValue:
+        number = reader.held(count, Int(), "count")
+        made = new_list(reader, number, Tensor(shape), hint)
+        with reader.looped(number) as index:
+            reader.store([Word(Word(made.handle, LIST_FIRST), 0, index)], reader.words(row(index), node))
+        return RowsValue(made.handle, made.item, varying)
+
+    return RowWise(stored, count, shape, row, varying)
 
 
 def _row_wise(value: Value) -> RowWise:
@@ -67,7 +75,7 @@ def _row_wise(value: Value) -> RowWise:
         assert isinstance(found, Known)
         return found
 
-    return RowWise(length(value), value.item.shape, row, value.varying)
+    return RowWise(lambda *_: value, length(value), value.item.shape, row, value.varying)
 
 
 def each(
@@ -97,7 +105,8 @@ def _mapped(
 
     shape = result(lambda rows: Known(rows.shape, Number(0))).shape
     varying = any(operand.varying for operand in (*of.values(), *fixed.values()))
-    return RowWise(first.count, shape, cache(lambda index: result(lambda rows: rows.row(index))), varying)
+    row = cache(lambda index: result(lambda rows: rows.row(index)))
+    return _computed(reader, first.count, shape, row, varying=varying)
 
 
 def _shown(value: Value) -> str:
@@ -139,7 +148,8 @@ def _contracted(reader: Reader, left: Value, right: Value, node: ast.AST) -> Exp
     def row(index: Expr) -> Expression:
         return apply("multiply", [one.row(index), other.row(index)], node)
 
-    return _sum(reader, RowWise(one.count, other.shape, row, one.varying or other.varying), node)
+    rows = _computed(reader, one.count, other.shape, row, varying=one.varying or other.varying)
+    return _sum(reader, rows, node)
 
 
 def _sum(reader: Reader, rows: RowWise, node: ast.AST) -> Expression:
@@ -188,13 +198,13 @@ def call(reader: Reader, name: str, values: Sequence[Value], node: ast.AST) -> V
 
 def _softmax(reader: Reader, value: Value, node: ast.AST) -> Value:
     """exp(x), divided by its sum, of all rows. What they are computed from is computed once."""
-    value = value.stored(reader, node, "value") if isinstance(value, RowWise) else value
+    value = value.stored(node, "value") if isinstance(value, RowWise) else value
     rows = _row_wise(value)
     count = reader.held(rows.count, Int(), "count")
     reader.emit(control.Require(Operation(">", (count, Number(0))), "the softmax of an empty tensor", count))
     greatest = folded(reader, "maximum", count, rows.row, (), node, varying=rows.varying)
     shifted = each(reader, "subtract", [value, greatest], node)
-    exponents = each(reader, "exp", [shifted], node).stored(reader, node, "exponents")
+    exponents = each(reader, "exp", [shifted], node).stored(node, "exponents")
     return each(reader, "divide", [exponents, _sum(reader, _row_wise(exponents), node)], node)
 
 
@@ -203,7 +213,7 @@ def split(reader: Reader, value: Value, count: int, node: ast.AST) -> TupleValue
     if not _row_wise(value).shape:
         raise Refused(node, "the rows of a tensor cannot be split: only a run counts them")
     parts = [each(reader, "part", [value], node, (index, count)) for index in range(count)]
-    return TupleValue(tuple(part.stored(reader, node, "part") for part in parts))
+    return TupleValue(tuple(part.stored(node, "part") for part in parts))
 
 
 def stacked(reader: Reader, value: Value, node: ast.AST) -> RowsValue:

@@ -7,9 +7,9 @@ that only a loop uses, such as `range(n)` and `zip(a, b)`, take no words.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from deploykit.compiler.batching.control import Expr, Variable, Word
 from deploykit.compiler.batching.tensors import Apply, Expression, Filled, Known, Weight
@@ -27,9 +27,6 @@ from deploykit.dynamic.types import (
     offsets,
     width,
 )
-
-if TYPE_CHECKING:
-    from deploykit.frontends.python.functions import Reader
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,11 @@ class RowsValue(ListValue):
     """A tensor of the type `Rows`, as the list of its rows."""
 
 
+@dataclass(frozen=True)
 class Unstored:
-    """A value that is computed when it is stored."""
+    """A value that is computed when it is stored. `stored` takes the place in the source and a name for variables."""
 
-    def stored(self, reader: Reader, node: ast.AST, hint: str) -> Value:
-        raise NotImplementedError
+    stored: Callable[[ast.AST, str], Value]
 
 
 @dataclass(frozen=True)

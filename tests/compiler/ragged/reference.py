@@ -9,8 +9,7 @@ import numpy as np
 
 from deploykit.ragged.indices import Dim, Index, Length, Lengths, Size
 from deploykit.ragged.operators import Operator
-from deploykit.ragged.tensors import Tensor
-from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Value
+from deploykit.ragged.values import Apply, Literal, Load, OfIndex, Reduce, Tensor, Value
 
 Env = Mapping[Dim, int]
 

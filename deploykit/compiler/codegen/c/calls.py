@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.text import EQUALITY, Text, call, cast, rounded
@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from tvm.ir import Call
+    from tvm.ir import Call, Expr
 
-    from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
+    Rule: TypeAlias = Callable[["Printer", Call], Text]
 
-    Rule: TypeAlias = Callable[[ExpressionPrinter, Call], Text]
+
+class Printer(Protocol):
+    """What calls need to print their operands; see `expressions.ExpressionPrinter`."""
+
+    def print(self, expr: Expr) -> Text: ...
+
+    def value(self, expr: Expr) -> str: ...
+
+    def half_bits(self, expr: Expr) -> str: ...
+
+    def choice(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Text: ...
+
+    def support(self, function: str, *args: str) -> Text: ...
+
 
 _SAME_NAME = (
     *("exp", "exp2", "log", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"),
@@ -31,7 +44,7 @@ MATH = {
 """Operators that are functions of <math.h>, with the name of the function for double. Ties round to even."""
 
 
-def print_call(printer: ExpressionPrinter, expr: Call) -> Text:
+def print_call(printer: Printer, expr: Call) -> Text:
     """Print a call. Raises `ValueError` for an operator that cannot be written in C."""
     name = expr.op.name
     if name in MATH:
@@ -41,7 +54,7 @@ def print_call(printer: ExpressionPrinter, expr: Call) -> Text:
     return _RULES[name](printer, expr)
 
 
-def _math(printer: ExpressionPrinter, expr: Call, function: str) -> Text:
+def _math(printer: Printer, expr: Call, function: str) -> Text:
     dtype = types.dtype_of(expr)
     if not types.is_float(dtype):
         raise ValueError(f"{function} of {dtype} has no C function: {expr}")
@@ -50,7 +63,7 @@ def _math(printer: ExpressionPrinter, expr: Call, function: str) -> Text:
 
 
 def _support(function: str) -> Rule:
-    def rule(printer: ExpressionPrinter, expr: Call) -> Text:
+    def rule(printer: Printer, expr: Call) -> Text:
         suffix = types.short(types.computed(types.dtype_of(expr.args[0])))
         text = printer.support(f"{function}_{suffix}", *(printer.value(arg) for arg in expr.args))
         return rounded(types.dtype_of(expr), text)
@@ -62,11 +75,11 @@ def _classify(macro: str) -> Rule:
     return lambda printer, expr: Text(f"{macro}({printer.value(expr.args[0])}) != 0", EQUALITY)
 
 
-def _first_argument(printer: ExpressionPrinter, expr: Call) -> Text:
+def _first_argument(printer: Printer, expr: Call) -> Text:
     return printer.print(expr.args[0])
 
 
-def _reinterpret(printer: ExpressionPrinter, expr: Call) -> Text:
+def _reinterpret(printer: Printer, expr: Call) -> Text:
     operand = expr.args[0]
     source, target = types.dtype_of(operand), types.dtype_of(expr)
     if source == target:
@@ -78,7 +91,7 @@ def _reinterpret(printer: ExpressionPrinter, expr: Call) -> Text:
     return printer.support(f"{types.short(source)}_as_{types.short(target)}", printer.value(operand))
 
 
-def _extern(printer: ExpressionPrinter, expr: Call) -> Text:
+def _extern(printer: Printer, expr: Call) -> Text:
     name, *args = expr.args
     return rounded(types.dtype_of(expr), call(name.value, *(printer.value(arg) for arg in args)))
 

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims import free_vars
-from deploykit.compiler.dtypes import is_narrow_float, storage_dtype
+from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.building.channels import all_last, first_of
-from deploykit.compiler.operators.building.conversion import convert
+from deploykit.compiler.operators.building.conversion import load, store
 from deploykit.compiler.operators.building.expressions import compute
-from deploykit.compiler.operators.building.float_formats import decode
 from deploykit.compiler.operators.building.integers import (
     all_of,
     both,
@@ -170,21 +169,3 @@ def _elementwise(
         return compute(shape, element, name=name)
 
     return ctx.kernel(name, build, *inputs, dtype=dtype)
-
-
-def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
-    """An element as a number to compute with: float16 and narrower floats become float32."""
-    element = tensor(*index)
-    if dtype == "float16":
-        return tirx.Cast("float32", element)
-    return decode(element, dtype) if is_narrow_float(dtype) else element
-
-
-def store(value: ir.Expr, dtype: str) -> ir.Expr:
-    """A computed number as an element of logical `dtype`."""
-    return convert(value, dtype)
-
-
-def compute_dtype(dtype: str) -> str:
-    """The dtype in which elements of `dtype` are computed."""
-    return "float32" if dtype == "float16" or is_narrow_float(dtype) else storage_dtype(dtype)

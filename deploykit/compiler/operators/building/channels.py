@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.layout import transpose
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -26,12 +25,7 @@ def first_of(last: Value) -> Value:
 
 def last_of(ctx: Context, value: Value) -> Value:
     """`value` (N, C, ...) with its channels last."""
-    return value.last if value.last is not None else transpose(ctx, value, [0, *range(2, value.rank), 1])
-
-
-def channels_first(ctx: Context, last: Value) -> Value:
-    """A tensor (N, C, ...) with the elements of `last`."""
-    return transpose(ctx, last, [0, last.rank - 1, *range(1, last.rank - 1)])
+    return value.last if value.last is not None else ctx.transpose(value, [0, *range(2, value.rank), 1])
 
 
 def all_last(ctx: Context, values: Sequence[Value]) -> list[Value] | None:

@@ -17,12 +17,11 @@ from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.text import to_text
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, stored_elements
 from deploykit.compiler.model import DataDim, Requirement
-from deploykit.compiler.operators.building.channels import channels_first
+from deploykit.compiler.operators.building.copies import converted, converting, transposed, transposing
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import check_shape, is_plain
 from deploykit.compiler.operators.building.value import Value, constant, known
-from deploykit.compiler.operators.cast import cast
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -36,6 +35,9 @@ ones."""
 
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
+
+FOLDED = 1 << 20
+"""Constants of at least this many elements are converted at run time, which keeps the smaller dtype in the weights."""
 
 
 @dataclass
@@ -254,7 +256,7 @@ class Context:
 
     def _materialise(self, value: Value) -> relax.Expr:
         if value.last is not None:
-            return self.tensor(channels_first(self, value.last))
+            return self.tensor(self.transpose(value.last, [0, value.rank - 1, *range(1, value.rank - 1)]))
         if value.array is not None:
             return constants.constant(stored_elements(value.array, aligned=False))
         elements = list(value.known_elements().reshape(-1))
@@ -354,9 +356,40 @@ class Context:
         zero = tirx.const(0, storage_dtype(dtype))
         return self.kernel(name, lambda: compute(shape, lambda *_: zero, name=name), dtype=dtype)
 
-    def cast(self, value: Value, dtype: str) -> Value:
-        """ONNX `Cast` with saturation for the float8 formats."""
-        return cast(self, value, dtype)
+    def transpose(self, value: Value, order: Sequence[int]) -> Value:
+        """numpy.transpose. Constants are transposed at import."""
+        if value.quantized is None:
+            return self._transposed(value, order)
+        source = value.quantized
+        axis = source.axis if source.whole else list(order).index(source.axis % len(order))
+        source = replace(source, x=self.transpose(source.x, order), axis=axis)
+        return replace(self._transposed(value, order), quantized=source, inexact=True)
+
+    def _transposed(self, value: Value, order: Sequence[int]) -> Value:
+        if value.array is not None:
+            return constant(transposed(value.array, order))
+        if list(order) == list(range(value.rank)):
+            return value
+        shape = [value.shape[axis] for axis in order]
+        large = [axis for axis in order if not (is_plain(value.shape[axis]) and value.shape[axis] == 1)]
+        if large == sorted(large):
+            return self.reshape(value, shape)
+        return self.kernel("transpose", transposing(shape, order), value, dtype=value.dtype)
+
+    def cast(
+        self, value: Value, dtype: str, *, saturate: bool = True, round_mode: str = "up", free: bool = False
+    ) -> Value:
+        """`value` in another dtype, or `value` itself if it has this dtype. `saturate` and `round_mode` are those of
+        ONNX `Cast`. `free`: rounding is optional for a float that is converted back later."""
+        if value.dtype == dtype:
+            return value
+        if value.array is not None and value.array.size < FOLDED:
+            return constant(converted(value.array, dtype, saturate=saturate, round_mode=round_mode))
+        if value.elements is not None and dtype in ("int64", "int32") and value.dtype in ("int64", "int32"):
+            return known(value.elements, dtype)
+        build = converting(value, dtype, saturate=saturate, round_mode=round_mode, free=free)
+        result = self.kernel("cast", build, value, dtype=dtype)
+        return replace(result, narrow=value) if (value.dtype, dtype) == ("int32", "int64") else result
 
 
 def _condition(condition: ir.Expr | bool | np.bool_) -> ir.Expr | bool:

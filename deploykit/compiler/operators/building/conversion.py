@@ -1,4 +1,4 @@
-"""Converts a computed number to an element of any logical dtype.
+"""Converts a computed number to an element of any logical dtype (`convert`, `store`), and back (`load`).
 
     to bool             whether it differs from zero (NaN does)
     to an integer       integers keep their low bits; floats are cut off towards zero
@@ -21,11 +21,13 @@ give either for NaN and beyond -2^31 and 2^32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from tvm import ir, tirx
+from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float, is_raw, numpy_dtype, storage_dtype
-from deploykit.compiler.operators.building.float_formats import encode, encode_e8m0, wrap
+from deploykit.compiler.operators.building.float_formats import decode, encode, encode_e8m0, wrap
 
 _LEAST = {"int32": -(2**31), "int64": -(2**63)}
 """`none` of the dtypes that a float is converted to first."""
@@ -62,6 +64,24 @@ def cut_off(array: np.ndarray, dtype: str) -> np.ndarray:
     fits = np.abs(rest) < half
     whole = np.where(fits, np.where(fits, rest, 0).astype(first), none)
     return np.where(above, whole ^ none, whole).astype(numpy_dtype(dtype))
+
+
+def load(tensor: te.Tensor, dtype: str, index: Sequence[ir.Expr]) -> ir.Expr:
+    """An element as a number to compute with: float16 and narrower floats become float32."""
+    element = tensor(*index)
+    if dtype == "float16":
+        return tirx.Cast("float32", element)
+    return decode(element, dtype) if is_narrow_float(dtype) else element
+
+
+def store(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A computed number as an element of logical `dtype`."""
+    return convert(value, dtype)
+
+
+def compute_dtype(dtype: str) -> str:
+    """The dtype in which elements of `dtype` are computed."""
+    return "float32" if dtype == "float16" or is_narrow_float(dtype) else storage_dtype(dtype)
 
 
 def _cut_off(value: ir.Expr, target: str) -> ir.Expr:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.building.broadcast import broadcast_index, load, store
+from deploykit.compiler.operators.building.broadcast import broadcast_index
+from deploykit.compiler.operators.building.conversion import load, store
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.tir.extrema import maximum, minimum
 

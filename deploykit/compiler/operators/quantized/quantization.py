@@ -24,9 +24,10 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dtypes import is_narrow_float
 from deploykit.compiler.operators.building.axes import from_front
-from deploykit.compiler.operators.building.broadcast import compute_dtype, elementwise, load, store
+from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.channels import first_of
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import equal, expr

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from tvm import ir, te, tirx
 
-from deploykit.compiler.operators.building.broadcast import compute_dtype, store
 from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.conversion import compute_dtype, store
 from deploykit.compiler.operators.building.expressions import compute, double
 from deploykit.compiler.operators.building.integers import expr, floor_div, maximum
 from deploykit.compiler.operators.building.sizes import only_integer

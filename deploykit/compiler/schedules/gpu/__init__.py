@@ -6,6 +6,7 @@ exception is stages over the same rows: a team computes each row from beginning 
 """
 
 from deploykit.compiler.devices.gpu import Gpu
-from deploykit.compiler.schedules.gpu.divide import Divided, Part, divide
+from deploykit.compiler.schedules.gpu.divide import divide
+from deploykit.compiler.schedules.gpu.parts import Divided, Part
 
 __all__ = ["Divided", "Gpu", "Part", "divide"]

@@ -19,6 +19,7 @@ from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.attention import attention
+from deploykit.compiler.schedules.gpu.parts import Divided, Part
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
 from deploykit.compiler.schedules.gpu.vloop import divide_vloop
@@ -36,28 +37,6 @@ ELEMENTS = "elements"
 
 Tiles = Callable[[Stage, Views], "list[Way] | Declined"]
 """Ways that compute a stage in tiles, or why there are none."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some stages as a function of their own. Its buffers are those that it reads, then those that it writes.
-    `operands` are their indices among the buffers of the kernel followed by its temporaries; the last `outputs` are
-    written. Variables of the kernel that it needs are integer parameters. `team`: a workgroup runs each iteration of
-    the parallel loop, else an invocation does."""
-
-    func: tirx.PrimFunc
-    operands: tuple[int, ...]
-    outputs: int
-    team: bool
-
-
-@dataclass(frozen=True)
-class Divided:
-    """A kernel as parts that run one after the other. `choices` are the rules that took its stages."""
-
-    temporaries: tuple[Buffer, ...]
-    parts: tuple[Part, ...]
-    choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,16 @@ Unsigned left factors are lowered by 128, which `graph.integer_products` account
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.integer import DOT
+from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
 from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8
 from deploykit.compiler.schedules.kernel.loops import Code, index_of
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, substitute
 from deploykit.compiler.tir.values import const, dtype_of
-
-if TYPE_CHECKING:
-    from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
 
 WORDS = "tirx.words"
 """An operator that gives the words of neighbouring 8-bit integers, a load of a vector. Unsigned ones are lowered by

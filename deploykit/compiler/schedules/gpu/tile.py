@@ -22,9 +22,9 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
-from deploykit.compiler.schedules.gpu.dots import dot_factors
+from deploykit.compiler.schedules.gpu.dots import add_dots, dot_factors
 from deploykit.compiler.schedules.gpu.team import Way
-from deploykit.compiler.schedules.gpu.tile_body import Factor, Tile
+from deploykit.compiler.schedules.gpu.tile_body import AddTerms, Factor, Tile
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, loop, unravel, vectorized, without_units
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
@@ -103,6 +103,7 @@ class _Tiles:
         self.chunk, self.lane = ir.Var("chunk", "int64"), ir.Var("lane", "int64")
         found = dot_factors(stage)
         self.dots = isinstance(found, tuple)
+        self.add_terms: AddTerms | None = add_dots if self.dots else None
         self.unfit = found if isinstance(found, Declined) else None
         self.factors: Sequence[Factor] = self._factors(found if isinstance(found, tuple) else self._pieces())
         if all(factor.by_row for factor in self.factors):

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tvm import ir, tirx
 
-from deploykit.compiler.schedules.gpu.dots import add_dots
 from deploykit.compiler.schedules.gpu.team import agreed, once, shared_out
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import index_of, local, loop, vectorized
@@ -36,10 +35,14 @@ class Factor:
     along: bool
 
 
+AddTerms: TypeAlias = "Callable[[Tile, Buffer, Expr | None], tirx.Stmt]"
+"""Adds the terms of an iteration of the innermost reduced loop to each sum of a tile."""
+
+
 class Tiling(Protocol):
     """What all tiles of a stage have in common: `width` columns, a multiple of `lanes`, computed by an invocation or a
     `team`. `row` is the axis along which a tile has several rows; `units` are the values of axes of extent 1.
-    `dots`: the factors are loads of 8-bit integers, of which four at a time are multiplied and added."""
+    Without `add_terms`, the factors are loaded, multiplied and added."""
 
     stage: Stage
     views: Views
@@ -51,7 +54,7 @@ class Tiling(Protocol):
     reduce: tuple[Axis, ...]
     units: dict[ir.Var, Expr]
     factors: Sequence[Factor]
-    dots: bool
+    add_terms: AddTerms | None
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,8 @@ class Tile:
 
     def _step(self, sums: Buffer, steps: int, index: Expr | None) -> tirx.Stmt:
         """Add `steps` terms to each sum: those of iteration `index` of the innermost reduced loop."""
-        if self.tiling.dots:
-            return add_dots(self, sums, index)
+        if self.tiling.add_terms is not None:
+            return self.tiling.add_terms(self, sums, index)
         cells = [_Cell(self, factor, steps, index) for factor in self.tiling.factors]
         code = [statement for cell in cells for statement in cell.loads()]
         for k in range(steps):

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -26,6 +25,7 @@ from tvm import ir, tirx
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.gpu import Gpu
 from deploykit.compiler.schedules.gpu.packed import Accesses, Place
+from deploykit.compiler.schedules.gpu.parts import Divided, Part
 from deploykit.compiler.schedules.gpu.team import same
 from deploykit.compiler.schedules.kernel.access import Views, offset_of, size_of
 from deploykit.compiler.schedules.kernel.loops import Code, loop
@@ -35,13 +35,10 @@ from deploykit.compiler.tir.loaded_values import stored_size
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, replace_loads, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of
 
-if TYPE_CHECKING:
-    from deploykit.compiler.schedules.gpu.divide import Divided, Part
-
 FEW = 2
 """Up to this many index arrays are read where they are needed. The values from more are first put into one array."""
 
-Divide = Callable[[tirx.PrimFunc, Gpu], "Divided | Declined"]
+Divide = Callable[[tirx.PrimFunc, Gpu], Divided | Declined]
 
 
 def divide_vloop(func: tirx.PrimFunc, gpu: Gpu, divide: Divide) -> Divided | Declined:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 from deploykit.compiler.codegen.shaders.spirv.numbers import PACKED_4X8, Capability, Glsl, Op, Scope, Semantics
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Address, Builtin, Expression, Literal
 from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
@@ -16,9 +15,6 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
     element_of,
     like,
 )
-
-if TYPE_CHECKING:
-    from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 
 _GLSL = {
     "acos": Glsl.ACOS,

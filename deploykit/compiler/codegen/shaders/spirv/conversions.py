@@ -6,8 +6,7 @@ is clamped to the floats that the integers include, and what lies above gives th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 from deploykit.compiler.codegen.shaders.spirv.numbers import Glsl, Op
 from deploykit.compiler.codegen.shaders.wgsl.reading.tree import Convert
 from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
@@ -23,9 +22,6 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.types import (
     element_of,
     like,
 )
-
-if TYPE_CHECKING:
-    from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 
 _RANGES: dict[Type, tuple[int, float, float, int]] = {
     I32: (Op.CONVERT_F_TO_S, -(2.0**31), 2.0**31 - 128, 2**31 - 1),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from deploykit.compiler.codegen.shaders.spirv import builtins, conversions
 from deploykit.compiler.codegen.shaders.spirv.bounds import most
 from deploykit.compiler.codegen.shaders.spirv.module import STORAGE, ModuleBuilder
 from deploykit.compiler.codegen.shaders.spirv.numbers import Capability, Glsl, Op
@@ -105,7 +104,8 @@ _LOWEST = -(2**31)
 
 
 class ExpressionWriter:
-    """The expressions of one function. `functions` are the ids of those that it can call."""
+    """The expressions of one function. `functions` are the ids of those that it can call. `FunctionWriter` adds
+    handlers for the functions of WGSL and for conversions, which use this class."""
 
     def __init__(self, module: ModuleBuilder, functions: dict[str, int], variables: dict[str, int]) -> None:
         self.module, self.functions = module, functions
@@ -172,7 +172,7 @@ class ExpressionWriter:
 
     def value(self, expression: Expression) -> int:
         """The id of an expression's value."""
-        handler = self._handlers.get(type(expression))
+        handler = self.handlers.get(type(expression))
         if handler is None:
             raise ValueError(f"no SPIR-V for {type(expression).__name__}")
         return handler(self, expression)
@@ -339,9 +339,6 @@ class ExpressionWriter:
         arguments = [self.value(argument) for argument in call.arguments]
         return self.typed(Op.FUNCTION_CALL, call.type, self.functions[call.function], *arguments)
 
-    def _builtin(self, call: Builtin) -> int:
-        return builtins.translate(self, call)
-
     def composed(self, kind: Type, parts: list[int]) -> int:
         """A vector or array of these parts."""
         if self.module.constants.issuperset(parts):
@@ -357,13 +354,10 @@ class ExpressionWriter:
     def _splat(self, splat: Splat) -> int:
         return self.composed(splat.type, [self.value(splat.operand)] * splat.type.size)
 
-    def _convert(self, convert: Convert) -> int:
-        return conversions.translate(self, convert)
-
     def _bitcast(self, bitcast: Bitcast) -> int:
         return self.typed(Op.BITCAST, bitcast.type, self.value(bitcast.operand))
 
-    _handlers: dict[type, Callable[[ExpressionWriter, Any], int]] = {  # noqa: RUF012
+    handlers: dict[type, Callable[[ExpressionWriter, Any], int]] = {  # noqa: RUF012
         Literal: _literal,
         Name: _name,
         Member: _member,
@@ -372,10 +366,8 @@ class ExpressionWriter:
         Unary: _unary,
         Binary: _binary,
         Call: _call,
-        Builtin: _builtin,
         Construct: _construct,
         Splat: _splat,
-        Convert: _convert,
         Bitcast: _bitcast,
     }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from deploykit.compiler.codegen.shaders.spirv import builtins, conversions
 from deploykit.compiler.codegen.shaders.spirv.expressions import ExpressionWriter
 from deploykit.compiler.codegen.shaders.spirv.module import ModuleBuilder
 from deploykit.compiler.codegen.shaders.spirv.numbers import Op, StorageClass
@@ -17,6 +18,7 @@ from deploykit.compiler.codegen.shaders.wgsl.reading.tree import (
     Assign,
     Block,
     Break,
+    Builtin,
     Continue,
     Convert,
     Evaluate,
@@ -44,6 +46,8 @@ _STORE = 3 << 16 | Op.STORE
 
 class FunctionWriter(ExpressionWriter):
     """Writes one function to the module."""
+
+    handlers = {**ExpressionWriter.handlers, Builtin: builtins.translate, Convert: conversions.translate}  # noqa: RUF012
 
     def __init__(self, module: ModuleBuilder, functions: dict[str, int], variables: dict[str, int]) -> None:
         super().__init__(module, functions, variables)
