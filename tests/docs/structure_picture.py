@@ -63,7 +63,7 @@ ROWS: tuple[tuple[str, str, tuple[Box, ...]], ...] = (
             Box("frontends/huggingface", ("a folder's configuration and", "weights become operators")),
             Box("frontends/torch", ("a process with PyTorch", "exports other folders")),
             Box("frontends/python", ("a dynamic model is read", "from its source")),
-            Box("frontends/gguf", ("weights in blocks of bits,", "tokenizer, template"), next=True),
+            Box("frontends/gguf", ("a file becomes what a", "folder would hold")),
         ),
     ),
     (
