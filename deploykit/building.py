@@ -110,7 +110,7 @@ def build(
     from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
     from deploykit.pipeline import build_artifact
-    from deploykit.targets.base import FinalCheck, PackageOptions, find_target, require_settings
+    from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, require_settings
 
     frontend = find_frontend(model)
     quantizes = options.get("quantize") is not None
@@ -121,6 +121,7 @@ def build(
         raise UsageError(f"there is no stage '{watch.stop_after}'; there are {', '.join(STAGES)}")
     place = find_target(target) if isinstance(target, str) else target
     require_settings(place, platform.format, platform.settings or {})
+    place = configured(place, platform.settings or {})
     sweep()
     if watch.stop_after is None:
         check_output(Path(output))

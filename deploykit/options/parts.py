@@ -51,7 +51,8 @@ class PlatformOptions:
     settings: Mapping[str, str] | None = option(
         None,
         "What only this target can be told: for android, [b]package=com.acme.model[/], [b]group=com.acme[/] and "
-        "[b]version=1.2.0[/].",
+        "[b]version=1.2.0[/]; for webgpu, [b]device=wasm[/] or [b]device=webgpu[/], which leaves out the files for the "
+        "other one.",
         flags="--set",
         metavar="NAME=VALUE",
         many=True,

@@ -72,7 +72,8 @@ class Target(Protocol):
     """One platform. `name` is what the user types, `description` is one line.
 
     A target may also have `formats`, the forms of its artifacts, the usual one first, and `settings`: for each setting
-    of a build that only this target has, its name and one line that describes it."""
+    of a build that only this target has, its name and one line that describes it. Where the variants depend on
+    settings, `with_settings` gives the target with them."""
 
     name: str
     description: str
@@ -151,6 +152,12 @@ def require_settings(target: Target, form: str, settings: Iterable[str]) -> None
     for name in settings:
         if name not in known:
             raise UsageError(f"target {target.name} has no setting '{name}': it has {', '.join(known) or 'none'}")
+
+
+def configured(target: Target, settings: Mapping[str, str]) -> Target:
+    """The target with these settings, if its variants depend on them: it then has `with_settings`."""
+    change: Callable[[Mapping[str, str]], Target] | None = getattr(target, "with_settings", None)
+    return target if change is None or not settings else change(settings)
 
 
 @cache

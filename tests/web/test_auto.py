@@ -14,6 +14,7 @@ from bench.browser import find_chromium, in_chromium
 from tests.web.conftest import in_node
 
 TIMES = re.escape("measured with [1, 3, 5, 20], [1]") + r": WebGPU \d+\.\d\d ms, WebAssembly \d+\.\d\d ms"
+ON_GPU = ("model-gpu.wasm", "shaders.wgsl")
 NO_ADAPTER = "this engine has no WebGPU adapter"
 NO_DEVICE = "WebGPU failed: the WebGPU adapter gives no device.*"
 NO_SHADER = "WebGPU failed: the GPU cannot compile a shader.*"
@@ -113,12 +114,24 @@ def test_profile_while_the_gpu_is_tried(found: dict[str, Any]) -> None:
     assert (state["outcome"], state["last"], state["device"]) == ("host", 42, "webgpu")
 
 
-@pytest.mark.parametrize("what", ["progress", "progress of a second device"])
+def test_the_choice_is_measured_again_with_more_elements(found: dict[str, Any]) -> None:
+    assert found["grown"] == [[42, "wasm", 1], [42, "wasm", 0], [42, "webgpu", 1]]
+    assert found["grown later"] == [[42, "wasm", 0], [42, "wasm", 1], [42, "wasm", 0]]
+    assert found["grown at last"] == [42, "wasm", 0]
+
+
+def test_bytes_of_a_trial(found: dict[str, Any], folder: Path) -> None:
+    """They are reported apart: what the GPU needs besides the weights."""
+    assert found["bytes of a trial"] == [1, sum((folder / name).stat().st_size for name in ON_GPU)]
+
+
+@pytest.mark.parametrize("what", ["progress", "progress of a trial", "progress of a second device"])
 def test_progress_grows_and_ends_once(found: dict[str, Any], what: str) -> None:
     parts = found[what]
     assert parts == sorted(parts)
     assert parts[-1] == 1
-    assert parts.count(1) - (what != "progress") <= 1, "beside that of shaders"
+    shaders = 1 if what == "progress of a second device" else len(parts) if what == "progress of a trial" else 0
+    assert parts.count(1) - shaders <= 1, "beside that of shaders"
 
 
 MISSING = """<!doctype html>

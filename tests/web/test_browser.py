@@ -128,3 +128,24 @@ def test_the_demo_of_a_model_without_bounds(tmp_path: Path) -> None:
     name, shape, elements = found["cells"]
     assert (name, shape) == ("y", "[3]")
     assert all(0.25 <= float(element) < 1 for element in elements.split())
+
+
+MANY = """import('./index.mjs').then(async ({ load }) => {
+  const models = [];
+  let why;
+  while (!why) await load({ device: 'wasm' }).then((model) => models.push(model), (error) => (why = error));
+  const { length } = models;
+  models.forEach((model) => model.dispose());
+  models.length = 0;
+  const again = await load({ device: 'wasm' }).then((model) => model.device, String);
+  return [length, `${why}`, again];
+})"""
+
+
+@pytest.mark.slow
+def test_more_models_than_a_page_can_have(package: Path) -> None:
+    with served(partial(FolderHandler, directory=str(package))) as address, chromium() as page:
+        page.open(f"{address}/README.md")
+        count, error, again = page.evaluate(MANY)
+    assert error.startswith(f"MemoryError: this engine gives no memory to one more model, and {count} of this package")
+    assert again == "wasm"

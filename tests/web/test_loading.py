@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,14 @@ def corrupted(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
 
 def missing(handler: SimpleHTTPRequestHandler, data: bytes) -> None:  # noqa: ARG001
     handler.send_error(404)
+
+
+def page(handler: SimpleHTTPRequestHandler, data: bytes) -> None:  # noqa: ARG001
+    """Answers as servers of single-page apps do."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/html; charset=utf-8")
+    handler.end_headers()
+    handler.wfile.write(b"<!doctype html><div id=app></div>")
 
 
 def slow(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
@@ -128,6 +137,28 @@ def test_a_bad_file_has_its_error(
     assert (found["error"], found["known"], found["alive"]) == (error, True, True)
     assert words in found["message"]
     assert name.partition(".")[0] in found["message"]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", WEIGHTS])
+def test_a_page_in_place_of_a_file(package: Path, server: Server, name: str) -> None:
+    server.faults[name] = page
+    found = in_node(package, server.url)
+    assert (found["error"], found["known"], found["alive"]) == ("NetworkError", True, True)
+    assert found["message"].startswith(f"{server.url}{name}: the server answers with an HTML page")
+    assert "serve the folder of the package at http://" in found["message"]
+    assert server.asked.count(name) == 1, "asked once"
+
+
+@pytest.mark.parametrize("old", [truncated, longer, corrupted])
+def test_a_file_of_another_build_that_the_browser_has(package: Path, server: Server, old: Any) -> None:
+    def kept(handler: SimpleHTTPRequestHandler, data: bytes) -> None:
+        (whole if handler.headers.get("Cache-Control") == "no-cache" else old)(handler, data)
+
+    server.faults[WEIGHTS] = kept
+    found = in_node(package, server.url, RUN)
+    assert found["value"]["y"]["shape"] == [1, 10]
+    assert server.asked.count(WEIGHTS) == 2
+    assert found["progress"][-1] == found["total"]
 
 
 def test_a_dropped_connection_is_resumed(package: Path, server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,18 @@ def value(package: Path, script: str, before: str = "") -> Any:
         ("model.run({})", "ShapeError", "input 'x' is missing: pass Float32Array of shape [n, 3, h, 20]"),
         ("model.run()", "ShapeError", "input 'x' is missing"),
         ("model.run({ x: null, shift: null })", "ShapeError", "input 'x' is missing"),
-        ("model.run({ x: [1, 2] })", "ShapeError", "expected Float32Array, found Array"),
+        ("model.run({ x: [1, 2] })", "ShapeError", "which 2 elements do not tell"),
+        ("model.run({ x: { data: ['1'], shape: [1, 1, 1, 1] } })", "DataError", "element 0 cannot be '1'"),
+        (
+            "model.run({ ...X, shift: [2 ** 53] })",
+            "DataError",
+            "'shift' is int64: element 0 cannot be 9007199254740992",
+        ),
+        ("model.run({ ...X, shift: [2n ** 63n] })", "DataError", "element 0 cannot be 9223372036854775808"),
+        ("model.run({ ...X, shift: [1.5] })", "DataError", "element 0 cannot be 1.5"),
+        ("model.run({ ...X, shift: new Float32Array(1) })", "ShapeError", "expected BigInt64Array, found Float32Array"),
+        ("model.run({ x: { data: X.x.data, dims: [1, 3, 1, 20] } })", "ShapeError", "pass { data, shape: [1,3,1,20] }"),
+        ("model.run({ x: null, shift: [1] })", "ShapeError", "input 'x' is missing"),
         ("model.run({ x: { data: new Float32Array(60) } })", "ShapeError", "has shape [] and 60 elements"),
         ("model.run({ x: { data: new Float32Array(60), shape: [1n, 3n, 1n, 20n] } })", "ShapeError", "whole numbers"),
         ("model.run({ x: { data: new Float32Array(60), shape: [1, 3, NaN, 20] } })", "ShapeError", "whole numbers"),
@@ -55,9 +67,33 @@ def value(package: Path, script: str, before: str = "") -> Any:
     ],
 )
 def test_a_wrong_call_has_its_error(package: Path, script: str, error: str, words: str) -> None:
-    found = in_node(package, package.as_uri() + "/", script)
+    before = "globalThis.X = { x: { data: new Float32Array(60), shape: [1, 3, 1, 20] } };"
+    found = in_node(package, package.as_uri() + "/", script, before)
     assert found["error"] == error
     assert words in found["message"]
+
+
+def test_numbers_that_become_elements(package: Path) -> None:
+    script = """
+        const { runInNewContext } = await import('vm');
+        const x = { data: Array(60).fill(1), shape: [1, 3, 1, 20] };
+        const shifts = [[21n], [21], Int32Array.of(21), { data: [21], shape: [1] }, [-(2 ** 53 - 1)]];
+        const found = [];
+        for (const shift of shifts) found.push(...moved(await model.run({ x, shift })));
+        const elsewhere = runInNewContext('({ x: new Float32Array(60).fill(1), shift: BigInt64Array.of(21n) })');
+        const theirs = await model.run({ x: { ...x, data: elsewhere.x }, shift: elsewhere.shift });
+        const ours = await model.run({ x, shift: [21] });
+        return [found, moved(theirs), elsewhere.x instanceof Float32Array, `${theirs.y.data}` === `${ours.y.data}`];
+    """
+    assert value(package, script) == [[42, 42, 42, 42, -2 * (2**53 - 1)], [42], False, True]
+
+
+def test_a_model_is_disposed_of_at_the_end_of_a_block(package: Path) -> None:
+    found = value(package, "model[Symbol.dispose](); return model.run(feed(1)).catch(String);", USING)
+    assert found == "UsageError: the model 'small' is disposed of: load it again"
+
+
+USING = "Symbol.dispose ?? Object.defineProperty(Symbol, 'dispose', { value: Symbol('dispose') });"
 
 
 def test_concurrent_runs_do_not_mix(package: Path) -> None:
@@ -196,3 +232,17 @@ def test_more_than_webassembly_can_hold(what: str, tmp_path: Path) -> None:
     script += "for (const k of [30000, 65536]) names.push(await run(65536, k).catch((e) => [e.name, e.bytes > 4e9]));"
     found = value(tmp_path / "large", f"{script} return [small, ...names, (await run(3, 2)).y.shape];")
     assert found == [[2, 3], ["MemoryError", True], ["MemoryError", True], [3, 2]]
+
+
+def test_a_tensor_that_another_package_keeps(package: Path, tmp_path: Path) -> None:
+    shutil.copytree(package, tmp_path / "other")
+    script = f"""
+        const other = await (await import('{(tmp_path / "other").as_uri()}/index.mjs')).load();
+        const {{ moved: shift }} = await other.run(feed(1), {{ keep: ['moved'] }});
+        const refused = await model.run({{ ...feed(1), shift }}).catch(String);
+        const whole = {{ data: await shift.data(), shape: shift.shape }};
+        return [refused, moved(await model.run({{ ...feed(1), shift: whole }}))];
+    """
+    refused, found = value(package, script)
+    assert refused.startswith("UsageError: input 'shift' is a tensor that another package keeps: pass its await data()")
+    assert found == [4]

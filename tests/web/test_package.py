@@ -18,6 +18,7 @@ from deploykit.basics.dtypes import DTYPES
 from deploykit.errors import ShapeError, ToolchainError, UsageError
 from deploykit.runtime import JS_RUNNER
 from deploykit.targets.webgpu import ARRAYS, WebTarget
+from tests.seeded import seeded
 from tests.web.conftest import in_node
 
 
@@ -67,10 +68,11 @@ def test_code_is_small_and_imports_nothing_that_is_not_used(package: Path) -> No
     sizes = {file["name"]: file["gzip_bytes"] for file in manifest["files"]}
     assert sizes["model.wasm"] < 20_000
     scripts = {name: size for name, size in sizes.items() if name.startswith("runtime/")}
-    assert scripts["runtime/model.mjs"] < 10_000, "where there is no GPU"
+    assert scripts["runtime/model.mjs"] < 12_000, "where there is no GPU"
+    assert scripts["runtime/storage.mjs"] < 1_300, "loaded where there is Cache Storage, with the manifest"
     assert scripts["runtime/choosing.mjs"] < 1_400, "loaded where there is a GPU, with the manifest"
-    assert scripts["runtime/model.mjs"] + scripts["runtime/gpu.mjs"] < 16_300
-    assert scripts["runtime/auto.mjs"] < 1_000, "loaded behind the first result"
+    assert scripts["runtime/model.mjs"] + scripts["runtime/gpu.mjs"] < 18_300
+    assert scripts["runtime/auto.mjs"] < 1_020, "loaded behind the first result"
     assert scripts["runtime/profile.mjs"] < 1_500, "loaded by a profile only"
     assert scripts["runtime/pool.mjs"] + scripts["runtime/worker.mjs"] < 1_500, "loaded by threads only"
     script = "const m = new WebAssembly.Module(require('fs').readFileSync(process.argv[1])); "
@@ -135,6 +137,39 @@ def test_a_package_of_one_module(tmp_path: Path) -> None:
     assert artifact is not None
     found = {file.name for file in artifact.manifest.files}
     assert found & {"model.wasm", "model-relaxed.wasm", "model-gpu.wasm", "shaders.wgsl"} == {"model-relaxed.wasm"}
+
+
+HEAVY = '<ir_version: 9, opset_import: ["": 20]> f (float[n, 64] x) => (float[n, 96] y) { y = MatMul(x, w) }'
+
+
+@pytest.mark.parametrize(
+    ("device", "modules"),
+    [("wasm", {"model.wasm", "model-relaxed.wasm"}), ("webgpu", {"model-gpu.wasm", "shaders.wgsl"})],
+)
+def test_a_package_for_one_device(tmp_path: Path, device: str, modules: set[str]) -> None:
+    model = seeded(HEAVY, {"w": (64, 96)})
+    artifact = deploykit.build(model, "webgpu", output=tmp_path / "one", settings={"device": device})
+    assert artifact is not None
+    names = {file.name for file in artifact.manifest.files}
+    assert {name for name in names if name.startswith(("model", "shaders"))} == modules
+    assert not any(name.startswith("weights/gpu-" if device == "wasm" else "weights/wasm-") for name in names)
+    base = (tmp_path / "one").as_uri() + "/"
+    found = in_node(tmp_path / "one", base, "[model.device, model.deviceReason]")
+    if device == "wasm":
+        assert found["value"] == ["wasm", "the model has no kernels for a GPU"]
+        with pytest.raises(UsageError, match="no kernels for a GPU"):
+            deploykit.open(tmp_path / "one", device="webgpu")
+    else:
+        assert (found["error"], "no WebGPU adapter" in found["message"]) == ("UnsupportedError", True)
+        refused = in_node(tmp_path / "one", base, f"load((name) => new URL('{base}' + name), {{ device: 'wasm' }})")
+        assert refused["error"] == "UnsupportedError"
+        with pytest.raises(UsageError, match="no kernels for WebAssembly: open it with the device 'webgpu'"):
+            deploykit.open(tmp_path / "one", device="wasm")
+
+
+def test_a_package_for_an_unknown_device(model: onnx.ModelProto, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no device 'gpu': there are wasm and webgpu"):
+        deploykit.build(model, "webgpu", {"n": 1, "h": 4}, tmp_path / "dist", settings={"device": "gpu"})
 
 
 @pytest.mark.parametrize("modules", [[], ["model", "relaxed"]])

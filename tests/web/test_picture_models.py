@@ -94,8 +94,8 @@ def script(method: str, given: np.ndarray, options: str = "") -> str:
 
 
 CALLS = {
-    "classify": (r'label: "cat" | "dog";', "classify(picture: Picture): Promise<Label[]>;"),
-    "embed": ("embed(pictures: readonly Picture[]): Promise<Float32Array[]>;",),
+    "classify": (r'label: "cat" | "dog";', "classify(picture: Picture, options?: CallOptions): Promise<Label[]>;"),
+    "embed": ("embed(pictures: readonly Picture[], options?: CallOptions): Promise<Float32Array[]>;",),
     "detect": ("overlap?: number }): Promise<Detection[]>;", 'label: "LABEL_0" | "LABEL_1";'),
     "segment": ('labels: readonly ("LABEL_0" | "LABEL_1" | "LABEL_2")[];',),
 }
@@ -109,7 +109,8 @@ def test_answers(tmp_path: Path, kind: str) -> None:
     deploykit.build(folder, output=tmp_path / "host")
     given = np.random.default_rng(3).integers(0, 256, (31, 22, 4), dtype=np.uint8)
     with deploykit.open(tmp_path / "host") as session:
-        found = evaluated(tmp_path / "web", script(kind, given, f", {{ least: {LEAST_SCORE} }}"))
+        options = f", {{ least: {LEAST_SCORE} }}" if kind == "detect" else ""
+        found = evaluated(tmp_path / "web", script(kind, given, options))
         match kind:
             case "classify":
                 labels = session.classify(given)
@@ -176,6 +177,6 @@ def test_texts_that_fit(tmp_path: Path, name: str) -> None:
     require_matches(name, [(each["label"], each["score"]) for each in found])
     for texts in ("'a cat'", "[]", "[1]"):
         assert in_node(tmp_path / "web", f"await model.match({picture}, {texts})")["error"] == "ShapeError"
-    assert "match(picture: Picture, texts: readonly string[]): Promise<Label[]>;" in (
+    assert "match(picture: Picture, texts: readonly string[], options?: CallOptions): Promise<Label[]>;" in (
         (tmp_path / "web" / "index.d.mts").read_text()
     )

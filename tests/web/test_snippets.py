@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 import deploykit
-from bench.browser import ISOLATED, find_chromium, in_chromium
+from bench.browser import ISOLATED, FolderHandler, find_chromium, in_chromium, served
 from bench.models import MODELS
+from tests.apps.devtools import chromium
 from tests.web.tools import ROOT, run_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")]
@@ -92,6 +94,27 @@ def test_a_project_of_vite(project: Path, encoder: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
     shutil.rmtree(project / "encoder")
     report(project / "dist", "index.html", encoder, isolated=True)
+
+
+def test_a_page_without_the_network(project: Path) -> None:
+    online = True
+
+    class Handler(FolderHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            if online:
+                super().do_GET()
+            else:
+                self.close_connection = True
+                self.connection.close()
+
+    with served(partial(Handler, directory=str(project))) as address, chromium() as page:
+        page.open(f"{address}/offline.html")
+        shape = page.wait("document.body.textContent.startsWith('[') && document.body.textContent")
+        page.wait("caches.open('deploykit').then(async (cache) => (await cache.keys()).length === 3)")
+        online = False
+        page.reload()
+        assert page.wait("document.body.textContent.startsWith('[') && document.body.textContent") == shape
+        assert page.evaluate("fetch('encoder/README.md').then(String, (error) => error.name)") == "TypeError"
 
 
 PAGE = '<!doctype html><script type="module" src="{}"></script>'

@@ -44,7 +44,7 @@ def test_classes(tmp_path: Path) -> None:
     assert [each["label"] for each in model.found("await model.classify('a')")] == [each["label"] for each in found[1]]
     types = (model.web / "index.d.mts").read_text()
     assert 'label: "bad" | "good";' in types
-    assert "classify(text: string): Promise<Label[]>;" in types
+    assert "classify(text: string, options?: CallOptions): Promise<Label[]>;" in types
 
 
 def test_tokens(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_masks(tmp_path: Path) -> None:
     refused = in_node(tmp_path / "web", "await model.fill(['<mask>', 'the cat'])")
     assert (refused["error"], refused["message"].partition(",")[0]) == ("DataError", "the text has no <mask>")
     assert in_node(tmp_path / "web", "await model.fill('<mask>', { count: 0 })")["error"] == "UsageError"
-    assert "fill(text: string, options?: { count?: number }): Promise<Label[][]>;" in (
+    assert "fill(text: string, options?: CallOptions & { count?: number }): Promise<Label[][]>;" in (
         (tmp_path / "web" / "index.d.mts").read_text()
     )
 

@@ -11,8 +11,6 @@ declare const self: ServiceWorkerGlobalScope & {
 };
 
 const PREFIX = 'deploykit-digits-';
-/** The cache of packages that deploykit builds. */
-const PACKAGES = 'deploykit';
 const NAME = PREFIX + self.RELEASE.version;
 /** How the names of weights begin that are laid out for one device, and never loaded for the other one. */
 const [ONLY_WASM, ONLY_GPU] = ['assets/wasm-', 'assets/gpu-'];
@@ -46,21 +44,7 @@ async function keep(): Promise<void> {
 async function takeOver(): Promise<void> {
   const old = (await caches.keys()).filter((name) => name.startsWith(PREFIX) && name !== NAME);
   await Promise.all(old.map((name) => caches.delete(name)));
-  await dropOldWeights();
   await self.clients.claim();
-}
-
-/** Delete what packages of older releases have kept. */
-async function dropOldWeights(): Promise<void> {
-  const cache = await caches.open(PACKAGES);
-  const current = new Set([...self.RELEASE.files, ...self.RELEASE.large].map(addressOf));
-  const kept = (await cache.keys()).map(({ url }) => url).filter((url) => url.includes('?sha256='));
-  const old = kept.filter((url) => url.startsWith(self.registration.scope) && !current.has(url.split('?')[0] ?? ''));
-  await Promise.all(old.map((url) => cache.delete(url)));
-}
-
-function addressOf(file: string): string {
-  return new URL(file, self.registration.scope).href;
 }
 
 async function answer(request: Request): Promise<Response> {

@@ -29,7 +29,9 @@ export class Classifier {
       device: device as NonNullable<LoadOptions['device']>,
       threads: 1,
       signal,
-      onProgress: ({ loaded, total }) => onProgress(loaded / total),
+      onProgress: ({ phase, loaded, total }) => {
+        if (phase === 'load') onProgress(loaded / total);
+      },
     });
     await model.run({ picture: new Float32Array(SIZE * SIZE) });
     signal.throwIfAborted();

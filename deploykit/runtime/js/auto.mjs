@@ -3,9 +3,10 @@
 
 import { findAdapter } from './device.mjs';
 import { nextTask } from './tasks.mjs';
-import { shapesOf } from './trial.mjs';
+import { elementsOf, GROWTH, shapesOf } from './trial.mjs';
 
-/** @typedef {import('./choices.mjs').Memory} Memory */
+/** @typedef {import('./choosing.mjs').Memory} Memory */
+/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
 /** @typedef {import('./module.mjs').ModelModule} ModelModule */
 /** @typedef {import('./trial.mjs').Outcome} Outcome */
 /** @typedef {import('./trial.mjs').Trial} Trial */
@@ -23,9 +24,13 @@ const COLD = 2;
  */
 const LONG_TASK = 50;
 
-/** A text that identifies the adapter; empty if there is none. */
-async function nameOfAdapter() {
-  const adapter = await findAdapter().catch(() => null);
+/**
+ * A text that identifies the adapter; empty if there is none.
+ * @param {LoadOptions} options
+ */
+async function nameOfAdapter({ powerPreference, gpuDevice }) {
+  const own = gpuDevice && { info: gpuDevice.adapterInfo };
+  const adapter = own ?? (await findAdapter(powerPreference).catch(() => null));
   const { vendor, architecture, device, description } = adapter?.info ?? {};
   return adapter ? [vendor, architecture, device, description].join(' ') : '';
 }
@@ -33,9 +38,10 @@ async function nameOfAdapter() {
 /**
  * Whether the adapter has this name.
  * @param {string} name
+ * @param {LoadOptions} options
  */
-export async function isAdapter(name) {
-  return (await nameOfAdapter()) === name;
+export async function isAdapter(name, options) {
+  return (await nameOfAdapter(options)) === name;
 }
 
 /**
@@ -44,16 +50,18 @@ export async function isAdapter(name) {
  * @param {Memory} memory
  * @param {Trial} trial
  * @param {Turn} turn
+ * @param {LoadOptions} options
  * @returns {Promise<Outcome>}
  */
-export async function prove(open, memory, trial, turn) {
-  const adapter = await nameOfAdapter();
+export async function prove(open, memory, trial, turn, options) {
+  const adapter = await nameOfAdapter(options);
   if (!adapter) {
     return { reason: 'this engine has no WebGPU adapter' };
   }
   const known = await memory.recall();
-  if (known?.device === 'wasm' && known.adapter === adapter) {
-    return known;
+  const elements = elementsOf(trial.sample);
+  if (known?.device === 'wasm' && known.adapter === adapter && elements < GROWTH * known.elements) {
+    return { reason: known.reason, elements: known.elements };
   }
   const gpu = await open();
   try {
@@ -61,13 +69,13 @@ export async function prove(open, memory, trial, turn) {
     const faster = await isBelow(onGpu, trial, turn);
     const times = `WebGPU ${onGpu.toFixed(2)} ms, WebAssembly ${Math.min(...trial.times).toFixed(2)} ms`;
     const reason = `measured with ${shapesOf(trial.sample)}: ${times}`;
-    await memory.keep({ device: faster ? 'webgpu' : 'wasm', reason, adapter });
+    await memory.keep({ device: faster ? 'webgpu' : 'wasm', reason, adapter, elements });
     trial.stop.signal.throwIfAborted();
     if (faster) {
       return { reason, module: gpu };
     }
     gpu.end();
-    return { reason };
+    return { reason, elements };
   } catch (error) {
     gpu.end();
     throw error;

@@ -70,6 +70,11 @@ export class Buffers {
     return this.device.createBuffer({ size, usage, label });
   }
 
+  /** Destroy all buffers; the device goes on without them. */
+  destroy() {
+    [...this.numbered.values(), ...this.nothing].forEach((buffer) => buffer?.destroy());
+  }
+
   /**
    * Make sure that the buffer with this number has at least `bytes`; a smaller one is replaced.
    * @param {number} number

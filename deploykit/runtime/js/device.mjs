@@ -8,18 +8,22 @@ import { UnsupportedError } from './errors.mjs';
  */
 const WANTED = ['timestamp-query', 'shader-f16', 'subgroups'];
 
-/** The adapter of the fastest GPU, or null if there is none. */
-export async function findAdapter() {
-  return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: 'high-performance' })) ?? null;
+/**
+ * The adapter of a GPU, by default of the fastest one, or null if there is none.
+ * @param {GPUPowerPreference} [powerPreference]
+ */
+export async function findAdapter(powerPreference = 'high-performance') {
+  return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference })) ?? null;
 }
 
 /**
  * A device with the highest buffer limits of its adapter.
+ * @param {GPUPowerPreference} [powerPreference]
  * @returns {Promise<GPUDevice>}
  * @throws {UnsupportedError}
  */
-export async function openDevice() {
-  const adapter = await findAdapter();
+export async function openDevice(powerPreference) {
+  const adapter = await findAdapter(powerPreference);
   if (!adapter) {
     throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");
   }

@@ -42,6 +42,10 @@ export class Downloads {
     return this.#parts.length === 0;
   }
 
+  destroy() {
+    this.#staging?.destroy();
+  }
+
   clear() {
     this.#parts = [];
     this.#bytes = 0;

@@ -7,6 +7,7 @@
 // The words are those of `runtime/batching/instances.h`: each record comes after those that it refers to.
 
 import { DataError, ShapeError } from './errors.mjs';
+import { isArray } from './inputs.mjs';
 import { sizeOf } from './signatures.mjs';
 
 /** @typedef {import('./signatures.mjs').Type} Type */
@@ -228,8 +229,8 @@ function elementsOf(value, type) {
   /** @type {(part: unknown, axis: number) => boolean} */
   const fits = (part, axis) => {
     const size = type.shape.slice(axis).reduce((product, extent) => product * extent, 1);
-    if (part instanceof Float32Array && part.length === size) {
-      elements.set(part, at);
+    if (isArray(part, 'Float32Array') && /** @type {Float32Array} */ (part).length === size) {
+      elements.set(/** @type {Float32Array} */ (part), at);
       at += size;
       return true;
     }

@@ -1,11 +1,13 @@
 // The classes of errors. Every message names what is wrong and what to do next.
 
+/** Addresses that hold the data of a file. */
+const DATA_URLS = /(data:[^\s,]{0,99},\S{0,16})\S*/g;
+
 /** The base of all errors that deploykit reports. */
 export class DeploykitError extends Error {
   /** @param {string} message @param {ErrorOptions} [options] */
   constructor(message, options) {
-    super(message, options);
-    this.name = new.target.name;
+    super(message.replace(DATA_URLS, '$1...'), options);
   }
 }
 
@@ -59,3 +61,20 @@ export class DeviceLostError extends DeploykitError {}
 
 /** A wrong call, such as a run of a model after `dispose`. */
 export class UsageError extends DeploykitError {}
+
+const CLASSES = {
+  DeploykitError,
+  ShapeError,
+  DataError,
+  MemoryError,
+  IntegrityError,
+  NetworkError,
+  UnsupportedError,
+  WorkerError,
+  DeviceLostError,
+  UsageError,
+};
+// Minifiers rename the classes, but not these keys.
+for (const [name, { prototype }] of Object.entries(CLASSES)) {
+  prototype.name = name;
+}

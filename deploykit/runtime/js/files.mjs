@@ -1,48 +1,138 @@
 // Fetches files of an artifact: with progress, resumed after a lost connection, and checked by sha256. Checked files
-// are kept in a cache; files from the cache are not checked again.
+// are kept in a store; files from there are not checked again.
 
-import { DeploykitError, IntegrityError, NetworkError } from './errors.mjs';
+import { DeploykitError, IntegrityError, NetworkError, UsageError } from './errors.mjs';
 
 /** @typedef {{ name: string, bytes: number, sha256: string }} FileEntry */
+
+/** @typedef {Uint8Array<ArrayBuffer> | ArrayBuffer | Blob} Content */
+/**
+ * Where files come from, if not from the network by the engine's `fetch`.
+ * @typedef {object} Source
+ * @property {(url: string, options: RequestInit) => Promise<Response>} [fetch]
+ * @property {ReadonlyMap<string, Content> | Record<string, Content>} [files] by the names that the manifest has
+ */
 
 /**
  * @typedef {object} Transfer
  * @property {AbortSignal} [signal]
+ * @property {Source} [source]
  * @property {(bytes: number) => void} onBytes gets the number of new bytes; negative when bytes are fetched again
- * @property {boolean} cache whether to keep files in Cache Storage and take them from there
+ * @property {Promise<import('./storage.mjs').Store | null> | null} store keeps files
  */
 
+const UNCHANGED = 'If a bundler changed it, serve the folder as it was built, and pass its address: load({ folder })';
 const ATTEMPTS = 4;
 const PAUSE = 250;
 /** A connection without data for this many milliseconds counts as lost. */
 const SILENCE = 30_000;
 
 /**
- * Fetch the file at `url`; it is complete and fits the manifest.
+ * A transfer of several callers, with the bytes so far.
+ * @typedef {{ callers: Set<Transfer>, stop: AbortController, loaded: number, file: Promise<Uint8Array<ArrayBuffer>> }} Shared
+ */
+
+/** The transfers that are under way, by address and checksum. */
+/** @type {Map<string, Shared>} */
+const transfers = new Map();
+
+/**
+ * Fetch the file at `url`; it is complete and fits the manifest. Calls at the same time share the transfer, which ends
+ * when all of them are aborted.
  * @param {URL} url
  * @param {FileEntry} entry
  * @param {Transfer} transfer
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-export async function fetchFile(url, entry, transfer) {
-  const kept = transfer.cache && url.protocol.startsWith('http') ? await openCache() : null;
-  const key = `${url.origin}${url.pathname}?sha256=${entry.sha256}`;
-  const found = kept && (await kept.match(key));
-  if (found) {
-    const bytes = new Uint8Array(await found.arrayBuffer());
-    if (bytes.length === entry.bytes) {
-      transfer.onBytes(bytes.length);
-      return bytes;
+export function fetchFile(url, entry, transfer) {
+  const { signal, onBytes } = transfer;
+  const key = `${url} ${entry.sha256}`;
+  const shared = transfers.get(key) ?? begin(key, url, entry, transfer);
+  shared.callers.add(transfer);
+  onBytes(shared.loaded);
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      shared.callers.delete(transfer);
+      if (shared.callers.size === 0) {
+        transfers.delete(key);
+        shared.stop.abort(signal?.reason);
+      }
+      reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', leave);
+    shared.file.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave));
+  });
+}
+
+/**
+ * @param {string} key
+ * @param {URL} url
+ * @param {FileEntry} entry
+ * @param {Transfer} transfer
+ * @returns {Shared}
+ */
+function begin(key, url, entry, transfer) {
+  const [callers, stop] = [/** @type {Set<Transfer>} */ (new Set()), new AbortController()];
+  const onBytes = (/** @type {number} */ bytes) => {
+    shared.loaded += bytes;
+    callers.forEach((caller) => caller.onBytes(bytes));
+  };
+  /** @type {Promise<void> | undefined} */
+  let keeping;
+  const own = { ...transfer, signal: stop.signal, onBytes };
+  const file = Promise.resolve().then(() => checkedFile(url, entry, own, (kept) => (keeping = kept)));
+  /** @type {Shared} */
+  const shared = { callers, stop, loaded: 0, file };
+  transfers.set(key, shared);
+  const done = () => transfers.get(key) === shared && transfers.delete(key);
+  // Until it is kept, the next caller would fetch it again.
+  file.then(() => keeping).then(done, done);
+  return shared;
+}
+
+/**
+ * @param {URL} url
+ * @param {FileEntry} entry
+ * @param {Transfer} transfer
+ * @param {(kept: Promise<void> | undefined) => void} onFetched
+ */
+async function checkedFile(url, entry, transfer, onFetched) {
+  if (transfer.source?.files) {
+    const given = await givenFile(entry.name, transfer.source.files);
+    transfer.onBytes(given.length);
+    return intact(url, entry, given);
+  }
+  if (isLocal(url)) {
+    return intact(url, entry, await readLocal(url, entry, transfer));
+  }
+  const store = await transfer.store;
+  const kept = await store?.file(url, entry);
+  if (kept) {
+    transfer.onBytes(kept.length);
+    return kept;
+  }
+  const bytes = await download(url, entry, transfer, 'default').catch((error) => {
+    if (!(error instanceof IntegrityError)) {
+      throw error;
     }
-    await kept.delete(key);
-  }
-  const bytes = url.protocol === 'file:' ? await readLocal(url, entry, transfer) : await download(url, entry, transfer);
-  if (!(await isIntact(bytes, entry))) {
-    throw new IntegrityError(`${url} is not the file that was built (its sha256 differs): upload the artifact again`);
-  }
-  // Not awaited; a full cache is no reason to fail.
-  kept?.put(key, new Response(bytes)).catch(() => {});
+    // The browser may have answered itself, with the file of another build.
+    return download(url, entry, transfer, 'reload');
+  });
+  onFetched(store?.keepFile(url, entry, bytes));
   return bytes;
+}
+
+/**
+ * A file that the caller has.
+ * @param {string} name
+ * @param {NonNullable<Source['files']>} files
+ */
+export async function givenFile(name, files) {
+  const found = files instanceof Map ? files.get(name) : /** @type {Record<string, Content>} */ (files)[name];
+  if (!found) {
+    throw new UsageError(`files has no '${name}': pass all files of the package that the device needs`);
+  }
+  return new Uint8Array(await new Response(found).arrayBuffer());
 }
 
 /** The JSON files that are under way, by address. */
@@ -53,14 +143,15 @@ const underWay = new Map();
  * Fetch and parse a JSON file. Calls at the same time, with the same signal, share the transfer and the value.
  * @param {URL} url
  * @param {AbortSignal} [signal]
+ * @param {Source} [source]
  * @returns {Promise<any>}
  */
-export function fetchJson(url, signal) {
+export function fetchJson(url, signal, source) {
   const other = underWay.get(url.href);
   if (other && other.signal === signal) {
     return other.json;
   }
-  const own = { signal, json: parsed(url, signal) };
+  const own = { signal, json: parsed(url, signal, source) };
   underWay.set(url.href, own);
   const done = () => underWay.get(url.href) === own && underWay.delete(url.href);
   own.json.then(done, done);
@@ -70,18 +161,15 @@ export function fetchJson(url, signal) {
 /**
  * @param {URL} url
  * @param {AbortSignal} [signal]
+ * @param {Source} [source]
  */
-async function parsed(url, signal) {
-  let text;
-  if (url.protocol === 'file:') {
-    text = new TextDecoder().decode(await readFile(url));
-  } else {
-    text = await (await request(url, {}, signal)).text();
-  }
+async function parsed(url, signal, source) {
+  const text = isLocal(url) ? new TextDecoder().decode(await readFile(url)) : await (await request(url, { cache: 'no-cache', signal }, source)).text();
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new IntegrityError(`${url} is no JSON: upload the artifact again, all of its folder`, { cause });
+    const found = `${url} is no JSON, it begins with '${text.slice(0, 40)}'`;
+    throw new IntegrityError(`${found}: upload the artifact again, all of its folder. ${UNCHANGED}`, { cause });
   }
 }
 
@@ -90,33 +178,35 @@ async function parsed(url, signal) {
  * @param {URL} url
  * @param {FileEntry} entry
  * @param {Transfer} transfer
+ * @param {RequestCache} cache
  */
-async function download(url, entry, transfer) {
+async function download(url, entry, transfer, cache) {
   const bytes = new Uint8Array(entry.bytes);
   const progress = { at: 0 };
-  for (let attempt = 1; progress.at < entry.bytes || attempt === 1; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     try {
-      await receive(url, bytes, progress, transfer);
+      await receive(url, bytes, progress, transfer, cache);
       if (progress.at < entry.bytes) {
         throw new IntegrityError(`${url} ends after ${progress.at} of ${entry.bytes} bytes: upload the artifact again`);
       }
+      return await intact(url, entry, bytes);
     } catch (error) {
       transfer.signal?.throwIfAborted();
       if (!mayPass(error) || attempt === ATTEMPTS) {
+        transfer.onBytes(-progress.at);
         throw error;
       }
       await new Promise((resolve) => setTimeout(resolve, PAUSE * attempt));
     }
   }
-  return bytes;
 }
 
 /**
- * Whether another attempt may succeed: after a lost connection, a server error, or a file that ended early.
+ * Whether another attempt may succeed: after a lost connection, or an error of the server.
  * @param {unknown} error
  */
 function mayPass(error) {
-  return error instanceof NetworkError ? error.status === 0 || error.status >= 500 : error instanceof IntegrityError;
+  return error instanceof NetworkError && (error.status === 0 || error.status >= 500);
 }
 
 /**
@@ -125,9 +215,11 @@ function mayPass(error) {
  * @param {Uint8Array} bytes
  * @param {{ at: number }} progress
  * @param {Transfer} transfer
+ * @param {RequestCache} cache
  */
-async function receive(url, bytes, progress, transfer) {
-  const response = await request(url, progress.at ? { Range: `bytes=${progress.at}-` } : {}, transfer.signal);
+async function receive(url, bytes, progress, transfer, cache) {
+  const headers = progress.at ? { Range: `bytes=${progress.at}-` } : undefined;
+  const response = await request(url, { headers, cache, signal: transfer.signal }, transfer.source);
   if (response.status !== 206 && progress.at) {
     // A server that ignores ranges sends the whole file again.
     transfer.onBytes(-progress.at);
@@ -161,20 +253,26 @@ async function receive(url, bytes, progress, transfer) {
 /**
  * The response of a server, if it is a success.
  * @param {URL} url
- * @param {Record<string, string>} headers
- * @param {AbortSignal} [signal]
+ * @param {RequestInit} options
+ * @param {Source} [source]
  */
-async function request(url, headers, signal) {
+async function request(url, options, { fetch: ask = fetch } = {}) {
   let response;
   try {
-    response = await spoken(fetch(url, { headers, signal }));
+    response = await spoken(ask(url.href, options));
   } catch (cause) {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     throw new NetworkError(`${url} cannot be fetched: ${cause instanceof Error ? cause.message : cause}`, 0, { cause });
   }
   if (!response.ok) {
     const { status } = response;
     throw new NetworkError(`${url} cannot be fetched: HTTP ${status}; is all of the folder there?`, status);
+  }
+  if (response.headers.get('Content-Type')?.startsWith('text/html')) {
+    const found = `${url}: the server answers with an HTML page, so it does not have this file`;
+    const why = 'Servers of single-page apps and of development do so for any address';
+    const advice = `serve the folder of the package at ${new URL('.', url)}, or pass its address: load({ folder })`;
+    throw new NetworkError(`${found}. ${why}: ${advice}`, response.status);
   }
   return response;
 }
@@ -213,12 +311,23 @@ async function readLocal(url, entry, transfer) {
   return bytes;
 }
 
+/** Whether a file is read without the network: one on a disk, or in a `data:` URL. @param {URL} url */
+function isLocal({ protocol }) {
+  return protocol === 'file:' || protocol === 'data:';
+}
+
 /**
- * Read a local file, in node.
+ * Read a file on a disk, in node, or in a `data:` URL. Bundlers make these of small files; pages with a content security
+ * policy cannot fetch them.
  * @param {URL} url
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
 async function readFile(url) {
+  if (url.protocol === 'data:') {
+    const [, head, body] = /** @type {RegExpExecArray} */ (/^([^,]*),([^]*)/.exec(url.href));
+    const text = body.replace(/%([0-9a-f]{2})/gi, (_, code) => String.fromCharCode(parseInt(code, 16)));
+    return Uint8Array.from(head.endsWith(';base64') ? atob(text) : text, (letter) => letter.charCodeAt(0));
+  }
   const { readFile: read } = await import('fs/promises');
   try {
     return new Uint8Array(await read(url));
@@ -228,24 +337,17 @@ async function readFile(url) {
 }
 
 /**
- * Whether bytes have the checksum of the manifest. Pages that are not secure contexts cannot compute it; they check
+ * Check that bytes have the checksum of the manifest. Pages that are not secure contexts cannot compute it; they check
  * only the number of bytes.
- * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {URL} url
  * @param {FileEntry} entry
+ * @param {Uint8Array<ArrayBuffer>} bytes
  */
-async function isIntact(bytes, entry) {
-  if (!globalThis.crypto?.subtle) {
-    return true;
+async function intact(url, { sha256 }, bytes) {
+  const digest = await globalThis.crypto?.subtle?.digest('SHA-256', bytes);
+  const found = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  if (found && found !== sha256) {
+    throw new IntegrityError(`${url} is not the file that was built (its sha256 differs): upload the artifact again`);
   }
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') === entry.sha256;
-}
-
-/** The cache for files, or null if there is none. */
-export async function openCache() {
-  try {
-    return (await globalThis.caches?.open('deploykit')) ?? null;
-  } catch {
-    return null;
-  }
+  return bytes;
 }

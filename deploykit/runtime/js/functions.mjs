@@ -1,12 +1,11 @@
 // `load` for models with several functions or with states: each function is a `Model`, and all share one module.
 
 import { UsageError } from './errors.mjs';
-import { fetchJson } from './files.mjs';
 import { checkOptions, valuesOf } from './inputs.mjs';
 import { ALIGNMENT } from './memory.mjs';
-import { Model } from './model.mjs';
+import { COMMON, Model } from './model.mjs';
 import { ModelModule } from './module.mjs';
-import { MANIFEST, opener } from './opening.mjs';
+import { fetchManifest, opener } from './opening.mjs';
 import { Turns } from './tasks.mjs';
 
 /** @typedef {import('./model.mjs').Manifest} Manifest */
@@ -16,7 +15,7 @@ import { Turns } from './tasks.mjs';
 /** @typedef {{ module: ModelModule, entry: Entry }} Part */
 
 /** @type {readonly (keyof import('./model.mjs').LoadOptions)[]} */
-const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
+const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder', ...COMMON];
 /** The name of a function that is the only one. */
 const ONLY = 'main';
 /** The number of the buffer of states. */
@@ -35,7 +34,7 @@ export async function load(locate, options) {
     throw new UsageError(`there is no device '${device}' for a model of several functions: there are wasm, webgpu`);
   }
   /** @type {Manifest & { functions?: Entry[], states?: { dims: Manifest['dims'] } }} */
-  const manifest = await fetchJson(locate(MANIFEST), signal);
+  const manifest = await fetchManifest(locate, given);
   const entries = manifest.functions ?? [{ ...manifest, name: ONLY, states: true }];
   const first = { ...manifest, ...entries[0] };
   const module = await opener(locate, first, signal ?? new AbortController().signal, given)(device);
@@ -56,7 +55,8 @@ function beside(module, { name, inputs, outputs, dims }) {
       Object.assign(exports, { [key.slice(name.length + 1)]: value });
     }
   }
-  const own = { exports, inputs, outputs, dimCount: dims.length, room: outputs.map(() => 0) };
+  // Only the first one counts as loaded.
+  const own = { exports, inputs, outputs, dimCount: dims.length, room: outputs.map(() => 0), ended: true };
   const other = Object.assign(Object.create(Object.getPrototypeOf(module)), module, own);
   // Not the override for a GPU, whose work is already done.
   return /** @type {ModelModule} */ (ModelModule.prototype.open.call(other));
@@ -103,6 +103,11 @@ export class FunctionsModel {
    */
   async reset(sizes = {}) {
     return this.#turns.take(undefined, () => this.#reset(sizes));
+  }
+
+  /** For `using`: dispose of the model at the end of the block. */
+  [Symbol.dispose]() {
+    this.dispose();
   }
 
   /** Release the memory. The model cannot be used afterwards. */

@@ -76,11 +76,12 @@ export class GpuModule extends ModelModule {
    * @param {import('./model.mjs').Manifest} manifest
    * @param {Promise<Uint8Array<ArrayBuffer>>} code
    * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
+   * @param {import('./model.mjs').LoadOptions} options
    * @param {(by: { compiled?: number, shaders?: number }) => void} advance called with numbers of shaders
    * @throws {UnsupportedError}
    */
-  static async make(manifest, code, shaders, advance) {
-    const driver = new GpuDriver(await openDevice());
+  static async make(manifest, code, shaders, { powerPreference, gpuDevice }, advance) {
+    const driver = new GpuDriver(gpuDevice ?? (await openDevice(powerPreference)), Boolean(gpuDevice));
     const compiled = shaders.then((text) => {
       const features = new Set([...driver.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])]);
       const sources = shadersOf(new TextDecoder().decode(text), features, driver.buffers.bindable);

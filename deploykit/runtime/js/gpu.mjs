@@ -33,9 +33,13 @@ if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.f
 `;
 
 export class GpuDriver {
-  /** @param {GPUDevice} device */
-  constructor(device) {
+  /**
+   * @param {GPUDevice} device
+   * @param {boolean} [shared] whether the page uses the device, too
+   */
+  constructor(device, shared = false) {
     this.device = device;
+    this.shared = shared;
     this.buffers = new Buffers(device);
     /** @type {Error | null} */
     this.lost = null;
@@ -69,9 +73,10 @@ export class GpuDriver {
     device.lost.then((info) => {
       this.lost = new DeviceLostError(`the GPU device is lost, load the model again: ${info.message || info.reason}`);
     });
-    device.addEventListener('uncapturederror', (event) => {
+    this.onError = (/** @type {Event} */ event) => {
       this.failure ??= /** @type {GPUUncapturedErrorEvent} */ (event).error;
-    });
+    };
+    device.addEventListener('uncapturederror', this.onError);
     /** @type {GPUError | undefined} */
     this.failure = undefined;
     /** @type {WebAssembly.Memory | undefined} */
@@ -333,6 +338,13 @@ export class GpuDriver {
   /** Release the device and all its buffers. */
   destroy() {
     this.destroyed = true;
-    this.device.destroy();
+    if (this.shared) {
+      this.device.removeEventListener('uncapturederror', this.onError);
+      this.buffers.destroy();
+      this.downloads.destroy();
+      this.uniforms.destroy();
+    } else {
+      this.device.destroy();
+    }
   }
 }

@@ -2,7 +2,7 @@
 // extents), names and dtypes of arrays for outputs, and names of options.
 
 import { dtypeOf } from './dtypes.mjs';
-import { ShapeError, UsageError } from './errors.mjs';
+import { DataError, ShapeError, UsageError } from './errors.mjs';
 import { DeviceTensor } from './kept.mjs';
 
 /** @typedef {import('./module.mjs').Tensor} Tensor */
@@ -10,7 +10,11 @@ import { DeviceTensor } from './kept.mjs';
 /** @typedef {import('./module.mjs').Arrays} Arrays */
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ name: string, minimum: number, maximum: number | null, capacity_of: string | null }} Dim */
-/** @typedef {Elements | { data: Elements, shape: readonly number[] } | DeviceTensor} Input */
+/** @typedef {Elements | Int32Array | readonly (number | bigint)[]} Given elements, or numbers that become these */
+/** @typedef {Given | { data: Given, shape: readonly number[] } | DeviceTensor} Input */
+
+/** Dtypes whose elements are numbers; arrays of the others hold bits. */
+const NUMERIC = /^(float(32|64)|u?int(8|16|32|64)|bool)$/;
 
 /**
  * The inputs in the order of the ports.
@@ -38,7 +42,7 @@ export function arraysOf(ports, outputs) {
   const given = byName(ports, outputs, 'output');
   return ports.map((port) => {
     const array = own(given, port.name);
-    return array && elementsOf(port, array, 'output');
+    return array && typed(port, array, 'output');
   });
 }
 
@@ -152,9 +156,17 @@ function tensorOf(port, input) {
   if (input instanceof DeviceTensor) {
     return keptTensor(port, input.tensor);
   }
-  const elements = elementsOf(port, ArrayBuffer.isView(input) ? input : (input.data ?? input), 'input');
+  const plain = ArrayBuffer.isView(input) || Array.isArray(input);
+  const { data, shape: given, dims } = /** @type {any} */ (plain ? { data: input } : input);
+  if (typeof data === 'function') {
+    throw new UsageError(`input '${port.name}' is a tensor that another package keeps: pass its await data(), with its shape`);
+  }
+  if (dims && !given) {
+    throw new ShapeError(`input '${port.name}' has dims: their name here is shape, pass { data, shape: [${dims}] }`);
+  }
+  const elements = elementsOf(port, data ?? input, 'input');
   // Anything that is not a list counts as an empty one.
-  const shape = ArrayBuffer.isView(input) ? shapeOf(port, elements.length) : Array.from(Object(input.shape));
+  const shape = plain ? shapeOf(port, elements.length) : Array.from(/** @type {number[]} */ (Object(given)));
   const whole = shape.every((extent) => Number.isInteger(extent) && extent >= 0);
   if (!whole || shape.reduce((product, extent) => product * extent, 1) !== elements.length) {
     const found = `has shape [${shape}] and ${elements.length} elements`;
@@ -176,15 +188,54 @@ function keptTensor({ name, dtype, shape }, tensor) {
 }
 
 /**
- * Check that data has the port's dtype.
+ * Data as elements of the port's dtype: it is an array of these, or numbers that become these.
  * @param {Port} port
  * @param {unknown} data
  * @param {string} what
+ * @returns {Elements}
+ * @throws {ShapeError | DataError}
  */
-function elementsOf({ name, dtype }, data, what) {
+export function elementsOf(port, data, what) {
+  const { name, dtype } = port;
+  const list = Array.isArray(data) || (dtype === 'int64' && isArray(data, 'Int32Array'));
+  if (!list || !NUMERIC.test(dtype)) {
+    return typed(port, data, what);
+  }
+  const numbers = /** @type {ArrayLike<unknown>} */ (data);
+  const elements = /** @type {any} */ (new (dtypeOf(dtype).array)(numbers.length));
+  const isReal = dtype.startsWith('float');
+  for (let at = 0; at < numbers.length; at += 1) {
+    const value = /** @type {any} */ (numbers[at]);
+    const fits = isReal ? typeof value === 'number' : typeof value === 'bigint' || Number.isSafeInteger(value);
+    elements[at] = fits && dtype.endsWith('int64') ? BigInt(value) : fits && Number(value);
+    // An element that does not fit has become another number.
+    if (!fits || !(isReal || elements[at] == value)) {
+      const found = typeof value === 'string' ? `'${value}'` : value;
+      throw new DataError(`${what} '${name}' is ${dtype}: element ${at} cannot be ${found}`);
+    }
+  }
+  return elements;
+}
+
+/**
+ * Whether a value is a typed array with this name, also one of another window.
+ * @param {any} value
+ * @param {string} name
+ */
+export function isArray(value, name) {
+  return value?.[Symbol.toStringTag] === name;
+}
+
+/**
+ * Check that data is an array of the port's dtype.
+ * @param {Port} port
+ * @param {any} data
+ * @param {string} what
+ */
+function typed({ name, dtype }, data, what) {
   const { array } = dtypeOf(dtype);
-  if (!(data instanceof array)) {
-    const found = /** @type {any} */ (data).constructor?.name;
+  if (!isArray(data, array.name)) {
+    const found = data?.constructor?.name ?? data;
     throw new ShapeError(`${what} '${name}' is ${dtype}: expected ${array.name}, found ${found}`);
   }
   return /** @type {Elements} */ (data);

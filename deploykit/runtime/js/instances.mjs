@@ -4,6 +4,7 @@ import { decode } from './decoding.mjs';
 import { encode } from './encoding.mjs';
 import { UsageError } from './errors.mjs';
 import { checkOptions } from './inputs.mjs';
+import { COMMON } from './model.mjs';
 import { signatureOf } from './signatures.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
@@ -17,7 +18,7 @@ import { signatureOf } from './signatures.mjs';
 /** @typedef {readonly unknown[] | Record<string, Input>} Given instances, or their words by the names of inputs */
 
 /** @type {readonly (keyof LoadOptions)[]} */
-const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
+const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder', ...COMMON];
 /** @type {Record<string, number>} */
 export const POLICIES = { depth: 0, fsm: 1, agenda: 2, alone: 3, critical: 4 };
 /** `DK_TRACE`, added to the number of a policy. */

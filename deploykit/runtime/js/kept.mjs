@@ -38,6 +38,11 @@ export class DeviceTensor {
     this.#tensor = null;
   }
 
+  /** For `using`: release its memory at the end of the block. */
+  [Symbol.dispose]() {
+    this.free();
+  }
+
   /** The tensor as an input. */
   get tensor() {
     if (!this.#tensor) {

@@ -10,6 +10,8 @@ export const PAGE = 65536;
 export const MOST_BYTES = 2 ** 32 - PAGE;
 
 export const ALIGNMENT = 64;
+/** How many models have memory. */
+export const LOADED = { count: 0 };
 const MOST_PAGES = MOST_BYTES / PAGE;
 /** Pages for the stacks of workers, enough for the most there may be. Unused pages take only addresses. */
 const STACKS = 512;
@@ -34,7 +36,12 @@ export function memoryFor(code, shared, needs) {
   }
   const own = code.slice();
   own[flags] = BOUNDED;
-  return { memory: new WebAssembly.Memory({ initial, maximum: MOST_PAGES }), code: own };
+  try {
+    return { memory: new WebAssembly.Memory({ initial, maximum: MOST_PAGES }), code: own };
+  } catch (cause) {
+    const found = `this engine gives no memory to one more model, and ${LOADED.count} of this package are loaded`;
+    throw new MemoryError(`${found}: dispose of those that are not used`, initial * PAGE, { cause });
+  }
 }
 
 /**

@@ -1,11 +1,10 @@
 // `load`: from the folder of an artifact to a model that runs.
 
 import { IntegrityError, partOf, UnsupportedError, UsageError } from './errors.mjs';
-import { fetchJson } from './files.mjs';
 import { arraysOf, checkOptions, copiesOf, keptOf, tensorsOf, valuesOf } from './inputs.mjs';
 import { DeviceTensor } from './kept.mjs';
 import { FEATURES } from './module.mjs';
-import { fetchPlan, hasKernels, MANIFEST, opener } from './opening.mjs';
+import { fetchManifest, fetchPlan, hasKernels, isOnlyForGpu, MANIFEST, opener } from './opening.mjs';
 import { nextTask, Turns } from './tasks.mjs';
 
 export * from './errors.mjs';
@@ -41,6 +40,10 @@ export * from './errors.mjs';
  * @property {number} [threads] for parallel loops, if the page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, if there is one; by default true
  * @property {string | URL} [folder] where the package is served, which `locate` knows
+ * @property {import('./files.mjs').Source['fetch']} [fetch] fetches files, such as with headers, in place of that of the engine
+ * @property {import('./files.mjs').Source['files']} [files] the files of the package by name, which are then not fetched
+ * @property {GPUPowerPreference} [powerPreference] which adapter is asked for; by default `high-performance`
+ * @property {GPUDevice} [gpuDevice] a device of the page that the model shares
  */
 
 /**
@@ -51,7 +54,10 @@ export * from './errors.mjs';
  * @property {readonly string[]} [keep] outputs that stay on the device, as `DeviceTensor`s
  */
 
-/** @typedef {{ loaded: number, total: number, compiled: number, shaders: number }} Progress bytes, then shaders */
+/**
+ * Bytes, then shaders, of the phase: that of `load`, or that of a trial of a GPU behind it.
+ * @typedef {{ phase: 'load' | 'trial', loaded: number, total: number, compiled: number, shaders: number }} Progress
+ */
 /** @typedef {{ device: Device, module: ModelModule, reason: string }} Choice a device, and why it was chosen */
 /** @typedef {(name: string) => URL} Locate gives the address of a file of the artifact */
 /**
@@ -61,7 +67,9 @@ export * from './errors.mjs';
 
 const DEVICES = ['auto', 'webgpu', 'wasm'];
 /** @type {readonly (keyof LoadOptions)[]} */
-const OPTIONS = ['device', 'sample', 'onProgress', 'signal', 'threads', 'cache', 'folder'];
+export const COMMON = ['fetch', 'files', 'powerPreference', 'gpuDevice'];
+/** @type {readonly (keyof LoadOptions)[]} */
+const OPTIONS = ['device', 'sample', 'onProgress', 'signal', 'threads', 'cache', 'folder', ...COMMON];
 const SCHEMA_VERSION = 2;
 
 /**
@@ -86,8 +94,7 @@ export async function load(locate, options) {
   // It comes with the manifest, so that nobody waits for it.
   const choosing = device === 'auto' && hasGpu() ? partOf(import('./choosing.mjs')) : null;
   choosing?.catch(() => {});
-  /** @type {Manifest} */
-  const manifest = await fetchJson(locate(MANIFEST), signal);
+  const manifest = await fetchManifest(locate, given);
   if (manifest.schema_version !== SCHEMA_VERSION) {
     throw new IntegrityError(`${locate(MANIFEST)} is of another version of deploykit: build the model again`);
   }
@@ -97,7 +104,7 @@ export async function load(locate, options) {
   try {
     signal?.throwIfAborted();
     const open = opener(locate, manifest, stop.signal, given);
-    const plan = (/** @type {Device} */ name) => fetchPlan(locate, manifest, name);
+    const plan = (/** @type {Device} */ name) => fetchPlan(locate, manifest, name, given);
     const sample = given.sample && tensorsOf(manifest.inputs, given.sample);
     const known = settled(device, manifest);
     if (known) {
@@ -127,6 +134,9 @@ function settled(device, manifest) {
   }
   if (!hasKernels(manifest)) {
     return { device: 'wasm', reason: 'the model has no kernels for a GPU' };
+  }
+  if (isOnlyForGpu(manifest)) {
+    return { device: 'webgpu', reason: 'the package has no kernels for WebAssembly' };
   }
   return hasGpu() ? null : { device: 'wasm', reason: 'this engine has no WebGPU' };
 }
@@ -159,7 +169,8 @@ export class Model {
     /** Why the model runs there: measured times, a missing feature, or a failure. */
     this.deviceReason = reason;
     /**
-     * The device that the model stays on, known after the trial of a GPU, if there is one.
+     * The device that the model stays on, known after the trial of a GPU, if there is one. A later trial, with larger
+     * inputs, has a promise of its own.
      * @type {Promise<Device>}
      */
     this.chosen = new Promise((resolve) => {
@@ -240,6 +251,11 @@ export class Model {
     return { weights: this.weightBytes, arena, total: this.weightBytes + arena };
   }
 
+  /** For `using`: dispose of the model at the end of the block. */
+  [Symbol.dispose]() {
+    this.dispose();
+  }
+
   /** Release the memory. The model cannot be used afterwards. */
   dispose() {
     this.#trial?.stop.abort();
@@ -253,10 +269,14 @@ export class Model {
    * @param {Trial} trial
    */
   async #try(trial) {
+    if (trial.least > 0) {
+      this.chosen = new Promise((resolve) => (this.#settle = resolve));
+    }
     await nextTask();
-    const { reason, module } = await trial.outcome((work) => this.#turn(undefined, work));
+    const outcome = await trial.outcome((work) => this.#turn(undefined, work));
+    const { reason, module } = outcome;
     const change = (/** @type {ModelModule} */ before) => {
-      this.#trial = undefined;
+      this.#trial = trial.next(outcome);
       this.deviceReason = reason ?? this.deviceReason;
       if (module) {
         before.end();

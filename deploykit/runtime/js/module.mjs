@@ -5,7 +5,7 @@
 import { dtypeOf } from './dtypes.mjs';
 import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
-import { ALIGNMENT, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
+import { ALIGNMENT, LOADED, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {import('./held.mjs').Held} Held */
@@ -103,6 +103,8 @@ export class ModelModule {
     this.top = align(Number(exports.__heap_base.value));
     this.weights = this.top;
     this.weightBytes = 0;
+    this.ended = false;
+    LOADED.count += 1;
     /** Called when a step of a profiled run begins, and with -1 after the last one. */
     this.onStep = (/** @type {number} */ _step) => {};
   }
@@ -132,17 +134,20 @@ export class ModelModule {
    */
   static async instantiate(code, manifest, threads, more, make, script) {
     const { memory, code: fitting } = memoryFor(code, threads > 1, manifest);
+    /** @type {M | undefined} */
+    let opened;
     try {
-      const step = (/** @type {number} */ number) => opened.onStep(number);
+      const step = (/** @type {number} */ number) => opened?.onStep(number);
       const imports = { env: { memory }, math: MATH, profile: { step }, ...more };
       const { instance, module } = await WebAssembly.instantiate(fitting, imports);
-      const opened = make(instance.exports, memory);
+      opened = make(instance.exports, memory);
       if (threads > 1) {
         const { Pool } = await partOf(import('./pool.mjs'));
         opened.pool = await Pool.start(opened.tasks(module, threads - 1), script);
       }
       return opened;
     } catch (cause) {
+      opened?.end();
       if (cause instanceof DeploykitError) {
         throw cause;
       }
@@ -206,9 +211,11 @@ export class ModelModule {
     return this;
   }
 
-  /** End the workers. */
+  /** End the workers. The memory is free when nobody refers to this. */
   end() {
     this.pool?.end();
+    LOADED.count -= Number(!this.ended);
+    this.ended = true;
   }
 
   /**
@@ -267,7 +274,7 @@ export class ModelModule {
       status = this.exports.run();
     } catch (cause) {
       // The workers may be in a loop that is never closed now.
-      this.end();
+      this.pool?.end();
       this.exports.share(1, 0);
       throw cause;
     }

@@ -1,7 +1,7 @@
 // Opens a model on a device: fetches its files, puts the weights into memory, and reports progress.
 
-import { IntegrityError, partOf, UnsupportedError } from './errors.mjs';
-import { fetchFile } from './files.mjs';
+import { IntegrityError, NetworkError, partOf, UnsupportedError } from './errors.mjs';
+import { fetchFile, fetchJson, givenFile } from './files.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
 import { inTasks } from './tasks.mjs';
 import { threadCount } from './threads.mjs';
@@ -13,18 +13,64 @@ import { threadCount } from './threads.mjs';
 /** @typedef {import('./model.mjs').Manifest} Manifest */
 /** @typedef {import('./model.mjs').Open} Open */
 /** @typedef {import('./model.mjs').Progress} Progress */
+/** @typedef {Omit<Progress, 'phase'>} Counts */
 
 export const MANIFEST = 'manifest.json';
 const WEIGHTS = 'weights/';
 /** Prefixes of weights that are laid out for one kind of device only. */
 const OF_WASM = 'weights/wasm-';
 const OF_GPU = 'weights/gpu-';
+const CPU_MODULES = ['model.wasm', 'model-relaxed.wasm'];
 const GPU_MODULE = 'model-gpu.wasm';
 const SHADERS = 'shaders.wgsl';
 
 /** @param {Manifest} manifest */
 export function hasKernels({ files }) {
   return files.some((file) => file.name === GPU_MODULE);
+}
+
+/** @param {Manifest} manifest */
+export function isOnlyForGpu({ files }) {
+  return !files.some((file) => CPU_MODULES.includes(file.name));
+}
+
+/** The module that keeps files, where there is Cache Storage. A model loads without it, too. */
+const loadStorage = () => (globalThis.caches ? import('./storage.mjs').catch(() => null) : null);
+
+/**
+ * The manifest. If the network does not answer, it is that of the version that was loaded last.
+ * @param {Locate} locate
+ * @param {LoadOptions} [options]
+ * @returns {Promise<Manifest>}
+ */
+export async function fetchManifest(locate, { signal, cache = true, ...source } = {}) {
+  if (source.files) {
+    return JSON.parse(new TextDecoder().decode(await givenFile(MANIFEST, source.files)));
+  }
+  const storage = cache ? loadStorage() : null;
+  try {
+    return await fetchJson(locate(MANIFEST), signal, source);
+  } catch (error) {
+    const silent = error instanceof NetworkError && error.status === 0;
+    const kept = silent && (await (await storage)?.keptManifest(locate(MANIFEST)));
+    if (kept) {
+      return kept;
+    }
+    throw error;
+  }
+}
+
+/**
+ * Keeps the files of a model. Bundlers replace small ones by `data:` URLs, which are in no folder.
+ * @param {Locate} locate
+ * @param {Manifest} manifest
+ * @param {LoadOptions} options
+ */
+export async function storeOf(locate, { name, files }, { cache = true, files: given }) {
+  const places = [MANIFEST, ...files.map((file) => file.name)].map(locate);
+  const address = places.find((place) => place?.protocol.startsWith('http'));
+  const storage = cache && !given && address ? await loadStorage() : null;
+  return storage && address ? storage.Store.of(address, name) : null;
 }
 
 /**
@@ -34,14 +80,17 @@ export function hasKernels({ files }) {
  * @param {Manifest} manifest
  * @param {AbortSignal} signal
  * @param {LoadOptions} options
+ * @param {Progress['phase']} [phase]
  * @returns {Open}
  */
-export function opener(locate, manifest, signal, { onProgress = () => {}, cache = true, threads }) {
-  const progress = { loaded: 0, total: 0, compiled: 0, shaders: 0 };
+export function opener(locate, manifest, signal, options, phase = 'load') {
+  const { onProgress = () => {}, threads } = options;
+  /** @type {Progress} */
+  const progress = { phase, loaded: 0, total: 0, compiled: 0, shaders: 0 };
   let told = 0;
-  const advance = (/** @type {Partial<Progress>} */ by) => {
+  const advance = (/** @type {Partial<Counts>} */ by) => {
     for (const [key, count] of Object.entries(by)) {
-      progress[/** @type {keyof Progress} */ (key)] += count;
+      progress[/** @type {keyof Counts} */ (key)] += count;
     }
     const part = progress.loaded / progress.total;
     if (part > told || 'shaders' in by || 'compiled' in by) {
@@ -49,7 +98,8 @@ export function opener(locate, manifest, signal, { onProgress = () => {}, cache 
       onProgress({ ...progress });
     }
   };
-  const transfer = { signal, cache, onBytes: (/** @type {number} */ loaded) => advance({ loaded }) };
+  const store = storeOf(locate, manifest, options).catch(() => null);
+  const transfer = { signal, store, source: options, onBytes: (/** @type {number} */ loaded) => advance({ loaded }) };
   /** @type {Map<string, Promise<Uint8Array<ArrayBuffer>>>} */
   const underWay = new Map();
   const get = (/** @type {FileEntry} */ entry) => {
@@ -73,10 +123,13 @@ export function opener(locate, manifest, signal, { onProgress = () => {}, cache 
     if (!onGpu) {
       checkSize(weights, 'the weights', 'the model is too large for it');
     }
-    const simd = FEATURES.relaxed() ? 'model-relaxed.wasm' : 'model.wasm';
+    if (!onGpu && isOnlyForGpu(manifest)) {
+      throw new UnsupportedError("this package has no kernels for WebAssembly: load with device 'webgpu'");
+    }
+    const simd = CPU_MODULES[Number(FEATURES.relaxed())];
     const code = get(fileOf(locate, manifest, onGpu ? GPU_MODULE : simd));
     const made = onGpu
-      ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), advance)
+      ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), options, advance)
       : makeForCpu(manifest, code, threads, locate('runtime/worker.mjs'));
     const ready = made.then((module) => withMemory(module, manifest, shards));
     const places = placesOf(shards);
@@ -92,7 +145,10 @@ export function opener(locate, manifest, signal, { onProgress = () => {}, cache 
       const placed = other ? inTasks(shards, place) : Promise.all(shards.map(place));
       const [module] = await Promise.all([ready, placed]);
       signal.throwIfAborted();
-      return await module.open();
+      const opened = await module.open();
+      // Not awaited: the model does not need it.
+      store.then((found) => found?.settle(manifest, locate(MANIFEST))).catch(() => {});
+      return opened;
     } catch (error) {
       ready.then((module) => module.end()).catch(() => {});
       throw error;
@@ -140,12 +196,13 @@ function withMemory(module, manifest, shards) {
  * @param {Manifest} manifest
  * @param {Promise<Uint8Array<ArrayBuffer>>} code
  * @param {Promise<Uint8Array<ArrayBuffer>>} shaders
- * @param {(by: Partial<Progress>) => void} advance
+ * @param {LoadOptions} options
+ * @param {(by: Partial<Counts>) => void} advance
  * @returns {Promise<ModelModule>}
  */
-async function makeForGpu(manifest, code, shaders, advance) {
+async function makeForGpu(manifest, code, shaders, options, advance) {
   const { GpuModule } = await partOf(import('./gpu-module.mjs'));
-  return GpuModule.make(manifest, code, shaders, advance);
+  return GpuModule.make(manifest, code, shaders, options, advance);
 }
 
 /**
@@ -177,11 +234,12 @@ async function makeForCpu(manifest, code, threads, script) {
  * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {Device} device
+ * @param {LoadOptions} source
  * @returns {Promise<import('./profile.mjs').Plan>}
  */
-export async function fetchPlan(locate, manifest, device) {
+export async function fetchPlan(locate, manifest, device, source) {
   const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
-  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { cache: false, onBytes: () => {} });
+  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { store: null, source, onBytes: () => {} });
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 

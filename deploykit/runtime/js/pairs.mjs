@@ -1,17 +1,18 @@
 // Models that compare pictures with texts, such as CLIP: which texts fit a picture.
 
-import { answering } from './answering.mjs';
+import { answering, Call, eachOf } from './answering.mjs';
 import { ShapeError } from './errors.mjs';
 import { labelled } from './labels.mjs';
 import { pixelsOf } from './pictures.mjs';
 import { prepared } from './pixels.mjs';
 import { fetchTokenizer } from './texts.mjs';
+import { publicOf } from './tokenizer.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
 /** @typedef {import('./labels.mjs').Label} Label */
 /** @typedef {import('./pictures.mjs').Picture} Picture */
 /** @typedef {import('./pixels.mjs').Steps} Steps */
-/** @typedef {import('./texts.mjs').Tokenizer} Tokenizer */
+/** @typedef {import('./tokenizer.mjs').Tokenizer} Tokenizer */
 
 /**
  * @typedef {object} Task
@@ -26,7 +27,10 @@ import { fetchTokenizer } from './texts.mjs';
  */
 
 /** A function that loads a model of pictures with texts, from one that loads any model. */
-export const pairs = answering(fetchTokenizer, methodsOf);
+export const pairs = answering(fetchTokenizer, methodsOf, (_, { tokenizer, task }, { picture, texts }) => {
+  const known = /** @type {any} */ (task);
+  return { [known.pixels]: prepared(pixelsOf(picture), known.picture), ...tokensOf(tokenizer, known, texts) };
+});
 
 /**
  * The method of a model with this task.
@@ -36,15 +40,23 @@ export const pairs = answering(fetchTokenizer, methodsOf);
 function methodsOf(model, { tokenizer, task }) {
   const { pixels, picture, outputs, scores } = /** @type {Task} */ (task);
   return {
-    match: async (/** @type {Picture | readonly Picture[]} */ given, /** @type {readonly string[]} */ texts) => {
+    tokenizer: publicOf(tokenizer, task.most_tokens),
+    mostTokens: /** @type {number | null} */ (task.most_tokens),
+    match: async (
+      /** @type {Picture | readonly Picture[]} */ given,
+      /** @type {readonly string[]} */ texts,
+      /** @type {import('./answering.mjs').CallOptions | undefined} */ options,
+    ) => {
       const inputs = tokensOf(tokenizer, task, texts);
-      /** @type {Label[][]} */
-      const found = [];
-      for (const one of Array.isArray(given) ? given : [given]) {
-        const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(pixelsOf(one), picture), ...inputs }));
-        found.push(labelled(/** @type {any} */ (results)[outputs[0]].data, texts, scores));
-      }
-      return Array.isArray(given) ? found : found[0];
+      return eachOf(
+        given,
+        ({ length }) => new Call('match', options, [], length),
+        async (/** @type {Picture} */ one, call) => {
+          const given = { [pixels]: prepared(pixelsOf(one), picture), ...inputs };
+          const results = await model.run(/** @type {any} */ (given), { signal: call.signal });
+          return labelled(/** @type {any} */ (results)[outputs[0]].data, texts, scores);
+        },
+      );
     },
   };
 }

@@ -1,7 +1,7 @@
 // Models of pictures: pictures in, answers out. `pictures` lets a model take pictures, which are prepared as the manifest
 // says. They run one after another, each in its own size.
 
-import { answering, fetchTask } from './answering.mjs';
+import { answering, Call, eachOf, fetchTask } from './answering.mjs';
 import { suppressed } from './boxes.mjs';
 import { ShapeError } from './errors.mjs';
 import { labelled, scoresOf } from './labels.mjs';
@@ -25,11 +25,15 @@ import { bestClasses } from './segments.mjs';
 
 /** @typedef {{ data: ArrayLike<number>, width: number, height: number }} Points 1, 3 or 4 bytes each */
 /** @typedef {Points | Exclude<CanvasImageSource, SVGImageElement>} Picture */
+/** @typedef {Picture | readonly Picture[]} Pictures */
+/** @typedef {import('./answering.mjs').CallOptions | undefined} Options */
 /** @typedef {Label & { left: number, top: number, right: number, bottom: number }} Detection */
 /** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
 
 /** A function that loads a model of pictures, from one that loads any model. */
-export const pictures = answering(fetchTask, methodsOf);
+export const pictures = answering(fetchTask, methodsOf, (_, { pixels, picture }, sample) => ({
+  [pixels]: prepared(pixelsOf(sample), picture),
+}));
 
 /**
  * The methods of a model with this task.
@@ -40,31 +44,39 @@ function methodsOf(model, { kind, pixels, picture, outputs, labels, scores }) {
   /**
    * What `read` makes of the results for each picture.
    * @template T
-   * @param {Picture | readonly Picture[]} given
+   * @param {Pictures} given
+   * @param {Options} options
    * @param {(results: Dense[], size: Pixels) => T} read
+   * @param {readonly string[]} [more] names of options
    * @returns {Promise<T | T[]>}
    */
-  const each = async (given, read) => {
-    /** @type {T[]} */
-    const found = [];
-    for (const one of Array.isArray(given) ? given : [given]) {
-      const points = pixelsOf(one);
-      const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(points, picture) }));
-      found.push(read(outputs.map((name) => /** @type {any} */ (results)[name]), points));
-    }
-    return Array.isArray(given) ? found : found[0];
-  };
-  /** @typedef {Picture | readonly Picture[]} Pictures */
+  const each = async (given, options, read, more = []) =>
+    eachOf(
+      given,
+      ({ length }) => new Call(kind, options, more, length),
+      async (/** @type {Picture} */ one, call) => {
+        const points = pixelsOf(one);
+        const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(points, picture) }), { signal: call.signal });
+        return read(outputs.map((name) => /** @type {any} */ (results)[name]), points);
+      },
+    );
   const methods = {
-    embed: (/** @type {Pictures} */ given) => each(given, ([vector]) => vector.data.slice()),
-    classify: (/** @type {Pictures} */ given) => each(given, ([logits]) => labelled(logits.data, labels, scores)),
-    detect: (/** @type {Pictures} */ given, /** @type {{ least?: number, overlap?: number }} */ options = {}) =>
-      each(given, ([logits, places], size) => {
-        const { least = 0.5, overlap } = options;
-        return detectionsOf(logits, places, size, labels, overlap).filter(({ score }) => score > least);
-      }),
-    segment: (/** @type {Pictures} */ given) =>
-      each(given, ([found], { height, width }) => {
+    embed: (/** @type {Pictures} */ given, /** @type {Options} */ options) =>
+      each(given, options, ([vector]) => vector.data.slice()),
+    classify: (/** @type {Pictures} */ given, /** @type {Options} */ options) =>
+      each(given, options, ([logits]) => labelled(logits.data, labels, scores)),
+    detect: (/** @type {Pictures} */ given, /** @type {Options & { least?: number, overlap?: number }} */ options) =>
+      each(
+        given,
+        options,
+        ([logits, places], size) => {
+          const { least = 0.5, overlap } = options ?? {};
+          return detectionsOf(logits, places, size, labels, overlap).filter(({ score }) => score > least);
+        },
+        ['least', 'overlap'],
+      ),
+    segment: (/** @type {Pictures} */ given, /** @type {Options} */ options) =>
+      each(given, options, ([found], { height, width }) => {
         return { classes: bestClasses(found, height, width), height, width, labels };
       }),
   };

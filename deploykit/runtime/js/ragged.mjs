@@ -3,10 +3,9 @@
 
 import { dtypeOf } from './dtypes.mjs';
 import { ShapeError, UsageError } from './errors.mjs';
-import { fetchJson } from './files.mjs';
-import { tensorsOf } from './inputs.mjs';
+import { elementsOf, tensorsOf } from './inputs.mjs';
 import { DeviceTensor } from './kept.mjs';
-import { MANIFEST } from './opening.mjs';
+import { fetchManifest } from './opening.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
 /** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
@@ -33,7 +32,7 @@ export function ragged(load) {
   return async (locate, options) => {
     const plain = { ...options };
     if (plain.sample) {
-      const { inputs } = await fetchJson(locate(MANIFEST), plain.signal);
+      const { inputs } = await fetchManifest(locate, plain);
       plain.sample = plainOf(inputs, plain.sample).plain;
     }
     const loaded = await load(locate, plain);
@@ -137,7 +136,7 @@ function unpacked(ports, inputs) {
   for (const port of ports.filter(({ name }) => names.includes(name) && isGiven(found[name]))) {
     const numbers = numbersOf(port.name, found[port.name]);
     known.set(port.name, { from: port.name, numbers });
-    found[port.name] = isRaw(found[port.name]) ? found[port.name] : elementsOf(port, numbers);
+    found[port.name] = isRaw(found[port.name]) ? found[port.name] : elementsOf(port, numbers, 'input');
   }
   for (const port of ragged.filter(({ name }) => !isRaw(found[name]))) {
     const { data, shapes } = packedOf(port, names, /** @type {Packed | readonly Input[]} */ (found[port.name]));
@@ -151,7 +150,7 @@ function unpacked(ports, inputs) {
     });
   }
   for (const port of ports.filter(({ name }) => known.has(name) && !isGiven(found[name]))) {
-    found[port.name] = elementsOf(port, known.get(port.name)?.numbers ?? []);
+    found[port.name] = elementsOf(port, known.get(port.name)?.numbers ?? [], 'input');
   }
   ragged.forEach((port) => checkSum(port, names, known, /** @type {Input} */ (found[port.name])));
   return /** @type {Record<string, Input>} */ (found);
@@ -272,16 +271,6 @@ function numbersOf(name, given) {
 }
 
 /**
- * @param {Port} port
- * @param {readonly number[]} numbers
- */
-function elementsOf({ dtype }, numbers) {
-  const elements = new (dtypeOf(dtype).array)(numbers.length);
-  numbers.forEach((number, at) => (elements[at] = typeof elements[at] === 'bigint' ? BigInt(number) : number));
-  return elements;
-}
-
-/**
  * The elements of an input that is given as a list of instances, or as values with lengths or shapes.
  * @param {RaggedPort} port
  * @param {readonly (number | string)[]} names of lengths
@@ -319,13 +308,8 @@ function packedOf(port, names, given) {
  * @param {number} index
  */
 function instanceOf(port, names, given, index) {
-  const { array } = dtypeOf(port.dtype);
   const { data = given, shape } = /** @type {{ data?: unknown, shape?: readonly number[] }} */ (Object(given));
-  if (!(data instanceof array)) {
-    const found = /** @type {any} */ (data)?.constructor?.name ?? data;
-    throw new ShapeError(`instance ${index} of input '${port.name}': expected ${array.name}, found ${found}`);
-  }
-  const elements = /** @type {Elements} */ (data);
+  const elements = elementsOf(port, data, `instance ${index} of input`);
   if (!shape) {
     const known = product(port.instance.map((extent) => (typeof extent === 'number' ? extent : 1)));
     const open = port.instance.filter((extent) => typeof extent !== 'number').length;
@@ -412,7 +396,7 @@ function checkSum(port, names, known, given) {
   const size = first.reduce((total, _, at) => {
     return total + product(columns.map((column) => (typeof column === 'number' ? column : column[at])));
   }, 0);
-  const elements = ArrayBuffer.isView(given) ? /** @type {Elements} */ (given) : given.data;
+  const elements = ArrayBuffer.isView(given) ? /** @type {Elements} */ (given) : /** @type {any} */ (given).data;
   // Extents that only a run knows are not numbers: the module checks these. Data that is missing is refused later.
   if (Number.isFinite(size) && elements && size !== elements.length) {
     const what = `${elements.length} elements, but with '${own.join("', '")}' it has ${size}`;

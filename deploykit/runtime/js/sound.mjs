@@ -1,8 +1,9 @@
 // Models of sound: sound in, answers out. `sound` lets a model take samples, which are prepared as the manifest says.
 // Sounds run one after another, each in its own length.
 
-import { answering, fetchTask } from './answering.mjs';
+import { answering, Call, eachOf, fetchTask } from './answering.mjs';
 import { ShapeError } from './errors.mjs';
+import { isArray } from './inputs.mjs';
 import { labelled } from './labels.mjs';
 import { resampled } from './resampling.mjs';
 
@@ -24,13 +25,17 @@ import { resampled } from './resampling.mjs';
  */
 
 /** @typedef {Float32Array | Int16Array | AudioBuffer} Sound */
+/** @typedef {number | import('./answering.mjs').CallOptions & { rate?: number } | undefined} Options a number is a rate */
 /** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
 
 /** What is added to the variance, so that silence stays silence. */
 const LEAST_VARIANCE = 1e-7;
 
 /** A function that loads a model of sound, from one that loads any model. */
-export const sound = answering(fetchTask, methodsOf);
+export const sound = answering(fetchTask, methodsOf, (_, task, sample) => {
+  const { sound: given = sample, rate = task.rate } = Object(sample);
+  return inputsOf(task, given, rate);
+});
 
 /**
  * The methods of a model with this task.
@@ -42,29 +47,38 @@ function methodsOf(model, task) {
    * What `read` makes of the results for each sound.
    * @template T
    * @param {Sound | readonly Sound[]} given
-   * @param {number | undefined} rate
+   * @param {Options} options
    * @param {(result: Dense) => T} read
    * @returns {Promise<T | T[]>}
    */
-  const each = async (given, rate, read) => {
-    const several = Array.isArray(given);
-    /** @type {T[]} */
-    const found = [];
-    for (const one of several ? given : [given]) {
-      const data = resampled(...samplesOf(one, rate), task.rate);
-      const inputs = { [task.samples]: { data: task.normal ? normalised(data) : data, shape: [1, data.length] } };
-      const results = await model.run(/** @type {any} */ (inputs));
-      found.push(read(/** @type {any} */ (results)[task.outputs[0]]));
-    }
-    return several ? found : found[0];
+  const each = async (given, options, read) => {
+    const named = typeof options === 'number' ? { rate: options } : options;
+    return eachOf(
+      given,
+      ({ length }) => new Call(task.kind, named, ['rate'], length),
+      async (/** @type {Sound} */ one, call) => {
+        const results = await model.run(/** @type {any} */ (inputsOf(task, one, named?.rate)), { signal: call.signal });
+        return read(/** @type {any} */ (results)[task.outputs[0]]);
+      },
+    );
   };
   const methods = {
-    transcribe: (/** @type {Sound | readonly Sound[]} */ given, /** @type {number} */ rate) =>
-      each(given, rate, (logits) => textOf(logits, task)),
-    classify: (/** @type {Sound | readonly Sound[]} */ given, /** @type {number} */ rate) =>
-      each(given, rate, ({ data }) => labelled(data, task.labels, task.scores)),
+    transcribe: (/** @type {Sound | readonly Sound[]} */ given, /** @type {Options} */ options) =>
+      each(given, options, (logits) => textOf(logits, task)),
+    classify: (/** @type {Sound | readonly Sound[]} */ given, /** @type {Options} */ options) =>
+      each(given, options, ({ data }) => labelled(data, task.labels, task.scores)),
   };
   return { [task.kind]: methods[task.kind] };
+}
+
+/**
+ * @param {Task} task
+ * @param {Sound} given
+ * @param {number} [rate]
+ */
+function inputsOf({ rate: wanted, normal, samples }, given, rate) {
+  const data = resampled(...samplesOf(given, rate), wanted);
+  return { [samples]: { data: normal ? normalised(data) : data, shape: [1, data.length] } };
 }
 
 /**
@@ -97,20 +111,23 @@ function normalised(/** @type {Float32Array} */ samples) {
  * @returns {[Float32Array, number]}
  */
 function samplesOf(given, rate) {
-  if (given instanceof Float32Array || given instanceof Int16Array) {
+  const whole = isArray(given, 'Int16Array');
+  if (whole || isArray(given, 'Float32Array')) {
     if (rate === undefined) {
-      throw new ShapeError('give the rate of the samples, in samples per second, after them');
+      throw new ShapeError('give the rate of the samples, in samples per second, after them: 16000 or { rate: 16000 }');
     }
-    const samples = given instanceof Int16Array ? Float32Array.from(given, (x) => x / 32768) : given;
+    const list = /** @type {Float32Array | Int16Array} */ (given);
+    const samples = whole ? Float32Array.from(list, (x) => x / 32768) : Float32Array.from(list);
     if (!samples.length || !samples.every(Number.isFinite)) {
       throw new ShapeError('a sound has samples, which are finite');
     }
     return [samples, rate];
   }
-  if (typeof given?.getChannelData !== 'function') {
+  const audio = /** @type {AudioBuffer} */ (given);
+  if (typeof audio?.getChannelData !== 'function') {
     throw new ShapeError('a sound is an AudioBuffer, or a Float32Array or Int16Array with its rate');
   }
-  const channels = Array.from({ length: given.numberOfChannels }, (_, channel) => given.getChannelData(channel));
+  const channels = Array.from({ length: audio.numberOfChannels }, (_, channel) => audio.getChannelData(channel));
   const mixed = channels[0].map((_, index) => channels.reduce((sum, x) => sum + x[index], 0) / channels.length);
-  return samplesOf(mixed, given.sampleRate);
+  return samplesOf(mixed, audio.sampleRate);
 }

@@ -1,10 +1,11 @@
 // Models of texts: texts in, answers out. `texts` lets a model take texts, by a tokenizer in a module of its own.
 
-import { answering } from './answering.mjs';
-import { DataError, IntegrityError, MemoryError, ShapeError, UsageError } from './errors.mjs';
-import { fetchFile, fetchJson } from './files.mjs';
+import { answering, Call } from './answering.mjs';
+import { DataError, IntegrityError, ShapeError, UsageError } from './errors.mjs';
+import { fetchFile } from './files.mjs';
 import { labelled, scoresOf } from './labels.mjs';
-import { MANIFEST } from './opening.mjs';
+import { fetchManifest, MANIFEST, storeOf } from './opening.mjs';
+import { publicOf, Tokenizer } from './tokenizer.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
 /** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
@@ -26,45 +27,43 @@ import { MANIFEST } from './opening.mjs';
  * @property {string[]} files
  */
 
-/** @typedef {{ ids: Int32Array, types: Int32Array, chars: Int32Array, texts: Int8Array, special: Uint8Array }} Tokens */
+/** @typedef {import('./tokenizer.mjs').Tokens} Tokens */
 /** @typedef {import('./labels.mjs').Label} Label */
+/** @typedef {string | readonly string[]} Given */
+/** @typedef {import('./answering.mjs').CallOptions & { truncate?: boolean } | undefined} Options */
 /** @typedef {Label & { start: number, end: number, text: string }} Span */
 
-/**
- * The functions of the module; addresses and sizes are in bytes.
- * @typedef {object} Exports
- * @property {WebAssembly.Memory} memory
- * @property {{ value: number }} __heap_base
- * @property {(tables: number, bytes: number) => number} open
- * @property {(bytes: number) => number} workspace
- * @property {(...values: number[]) => number} encode
- * @property {(id: number, out: number, capacity: number) => number} decode of models that fill masks
- * @property {() => number} count
- * @property {() => number} error
- */
-
 const MODULE = 'text.wasm';
-const OK = 0;
-const CAPACITY = 5;
-/** Bytes of the arrays for a token. */
-const TOKEN = 4 * 4 + 2;
-/** A run has about this many tokens, so that memory does not grow with the number of texts. */
-const TOKENS_AT_ONCE = 1 << 14;
+/** A run has about this many tokens at most, so that memory does not grow with the number of texts. */
+const MOST_TOKENS = 1 << 14;
+/** Milliseconds that a run of several texts takes on each device: WebAssembly keeps the page waiting. */
+const TIMES = { wasm: 30, webgpu: 250 };
+/** Tokens of the first run on each device. */
+const FIRST = { wasm: 64, webgpu: 1 << 11 };
 /** The most tokens of an answer to a question. */
 const LONGEST_ANSWER = 30;
 
 /** A function that loads a model of texts, from one that loads a ragged model. */
-export const texts = answering(fetchTokenizer, methodsOf);
+export const texts = answering(fetchTokenizer, methodsOf, (inputs, { tokenizer, task }, sample) => {
+  const { question, context } = Object(sample);
+  const encoded =
+    task.kind === 'answer'
+      ? [tokenizer.encode(question, context, task.most_tokens ?? 0)]
+      : listOf(sample).map((text) => tokenizer.encode(text, null, task.most_tokens ?? 0));
+  return inputsOf({ inputs }, task, encoded);
+});
 
 /**
  * The task of a model, and its tokenizer.
  * @param {Locate} locate
  * @param {LoadOptions} [options]
  */
-export async function fetchTokenizer(locate, { signal, cache = true } = {}) {
-  /** @type {{ files: FileEntry[], task: Task }} */
-  const { files, task } = await fetchJson(locate(MANIFEST), signal);
-  const transfer = { signal, cache, onBytes: () => {} };
+export async function fetchTokenizer(locate, options) {
+  const manifest = /** @type {import('./model.mjs').Manifest & { task: Task }} */ (await fetchManifest(locate, options));
+  const { files, task } = manifest;
+  const given = options ?? {};
+  const store = storeOf(locate, manifest, given).catch(() => null);
+  const transfer = { signal: given.signal, store, source: given, onBytes: () => {} };
   const get = async (/** @type {string} */ name) => {
     const entry = files.find((file) => file.name === name);
     if (!entry) {
@@ -77,183 +76,111 @@ export async function fetchTokenizer(locate, { signal, cache = true } = {}) {
   return { task, tokenizer: new Tokenizer(/** @type {any} */ (instance.exports), tables) };
 }
 
-/** Encodes texts. The memory of the module holds the tables, then what one call needs. */
-export class Tokenizer {
-  #module;
-  #place;
-  #encoder = new TextEncoder();
-  #capacity = 256;
-
-  /**
-   * @param {Exports} module
-   * @param {Uint8Array} tables
-   */
-  constructor(module, tables) {
-    this.#module = module;
-    const start = aligned(module.__heap_base.value);
-    this.#place = aligned(start + tables.length);
-    this.#room(this.#place);
-    new Uint8Array(module.memory.buffer).set(tables, start);
-    if (module.open(start, tables.length) !== OK) {
-      throw new IntegrityError(this.#error());
-    }
-  }
-
-  /**
-   * The tokens of a text, or of a pair of texts of which the second is cut.
-   * @param {string} first
-   * @param {string | null} second
-   * @param {number} most tokens; 0 for no limit
-   * @returns {Tokens}
-   */
-  encode(first, second, most) {
-    const [a, b] = [this.#encoder.encode(first), this.#encoder.encode(second ?? '')];
-    const scratch = this.#module.workspace(a.length + b.length);
-    for (;;) {
-      const [firstAt, secondAt] = [this.#place, this.#place + a.length];
-      const workspaceAt = aligned(secondAt + b.length);
-      const arraysAt = aligned(workspaceAt + scratch);
-      this.#room(arraysAt + TOKEN * this.#capacity);
-      const bytes = new Uint8Array(this.#module.memory.buffer);
-      bytes.set(a, firstAt);
-      bytes.set(b, secondAt);
-      const pair = second === null ? [0, 0] : [secondAt, b.length];
-      const rest = [most, workspaceAt, scratch, arraysAt, this.#capacity];
-      const status = this.#module.encode(firstAt, a.length, ...pair, ...rest);
-      if (status === OK) {
-        return this.#tokens(arraysAt);
-      }
-      if (status !== CAPACITY) {
-        throw new DataError(this.#error());
-      }
-      this.#capacity = this.#module.count();
-    }
-  }
-
-  /** The text of a token. */
-  decode(/** @type {number} */ id) {
-    for (let capacity = 64; ; capacity *= 2) {
-      this.#room(this.#place + capacity);
-      const bytes = this.#module.decode(id, this.#place, capacity);
-      if (bytes <= capacity) {
-        return new TextDecoder().decode(new Uint8Array(this.#module.memory.buffer, this.#place, bytes).slice());
-      }
-    }
-  }
-
-  /** @param {number} at */
-  #tokens(at) {
-    const [count, capacity, { buffer }] = [this.#module.count(), this.#capacity, this.#module.memory];
-    const numbers = (/** @type {number} */ array, width = 1) =>
-      new Int32Array(buffer, at + 4 * array * capacity, width * count).slice();
-    const bytes = at + 16 * capacity;
-    return {
-      ids: numbers(0),
-      types: numbers(1),
-      chars: numbers(2, 2),
-      texts: new Int8Array(buffer, bytes, count).slice(),
-      special: new Uint8Array(buffer, bytes + capacity, count).slice(),
-    };
-  }
-
-  /** Make the memory reach `end`. */
-  #room(/** @type {number} */ end) {
-    const { memory } = this.#module;
-    const missing = end - memory.buffer.byteLength;
-    if (missing > 0) {
-      try {
-        memory.grow(Math.ceil(missing / (1 << 16)));
-      } catch (cause) {
-        throw new MemoryError(`a text needs ${end} bytes of memory, more than there is: cut it`, end, { cause });
-      }
-    }
-  }
-
-  #error() {
-    const bytes = new Uint8Array(this.#module.memory.buffer, this.#module.error(), 256);
-    return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
-  }
-}
-
 /**
  * The methods of a model with this task.
  * @param {Model} model
  * @param {{ tokenizer: Tokenizer, task: Task }} fetched
  */
 function methodsOf(model, { tokenizer, task }) {
-  const tokensOf = (/** @type {string} */ text, /** @type {string | null} */ pair = null) =>
-    tokenizer.encode(text, pair, task.most_tokens ?? 0);
   const { kind, outputs, labels } = task;
+  const most = task.most_tokens ?? 0;
+  /**
+   * The tokens of a text, or of a pair; they are cut, or too many are refused.
+   * @param {Options} options
+   * @param {string} what the text is
+   * @param {string} text
+   * @param {string | null} [pair]
+   */
+  const tokensOf = (options, what, text, pair = null) => {
+    const truncate = options?.truncate ?? true;
+    const tokens = tokenizer.encode(text, pair, truncate ? most : 0);
+    if (most > 0 && tokens.ids.length > most) {
+      const found = `${what} has ${tokens.ids.length} tokens, and the model takes ${most}`;
+      throw new DataError(`${found}: shorten it, or let it be cut off with truncate: true`);
+    }
+    return tokens;
+  };
+  const batches = new Batches();
   /**
    * What `read` makes of the results for each text.
    * @template T
-   * @param {string | readonly string[]} given
+   * @param {Given} given
+   * @param {Options} options
    * @param {(results: any, index: number, tokens: Tokens, text: string) => T} read
    * @param {(tokens: Tokens) => void} [check] before anything runs
-   * @returns {Promise<T[]>}
+   * @param {readonly string[]} [more] names of options
+   * @returns {Promise<T | T[]>}
    */
-  const each = async (given, read, check = () => {}) => {
+  const each = async (given, options, read, check = () => {}, more = []) => {
     const all = listOf(given);
-    const encoded = all.map((text) => tokensOf(text));
+    const call = new Call(kind, options, ['truncate', ...more], all.length);
+    /** @type {Tokens[]} */
+    const encoded = [];
+    for (const text of all) {
+      await call.rest();
+      encoded.push(tokensOf(options, `text ${encoded.length}`, text));
+    }
     encoded.forEach(check);
     /** @type {T[]} */
     const found = [];
-    for (const part of partsOf(encoded, task.alone)) {
-      const results = await model.run(inputsOf(model, task, part));
+    while (found.length < all.length) {
+      await call.rest();
+      const part = task.alone ? [encoded[found.length]] : batches.take(encoded, found.length, model.device);
+      const start = performance.now();
+      const results = await model.run(inputsOf(model, task, part), { signal: call.signal });
       part.forEach((tokens, index) => found.push(read(results, index, tokens, all[found.length])));
+      batches.note(part, performance.now() - start, model.device);
+      call.advance(part.length);
     }
-    return found;
+    return typeof given === 'string' ? found[0] : found;
   };
-  const single = (/** @type {string | readonly string[]} */ given, /** @type {unknown[]} */ found) =>
-    typeof given === 'string' ? found[0] : found;
   const methods = {
-    embed: async (/** @type {string | readonly string[]} */ given) =>
-      single(given, await each(given, (results, index) => rowOf(results[outputs[0]], index))),
-    classify: async (/** @type {string | readonly string[]} */ given) =>
-      single(
-        given,
-        await each(given, (results, index) => labelled(rowOf(results[outputs[0]], index), labels, task.scores)),
-      ),
-    tokens: async (/** @type {string | readonly string[]} */ given) =>
-      single(
-        given,
-        await each(given, (results, index, tokens, text) => {
-          const logits = tokenRows(results[outputs[0]], index, tokens.ids.keys());
-          const places = unitsOf(text);
-          const spans = logits.map((row, token) => {
-            const scores = scoresOf(row, 'softmax');
-            const best = scores.indexOf(Math.max(...scores));
-            return spanOf(text, places, tokens, token, token, labels[best], scores[best]);
-          });
-          return spans.filter((_, token) => !tokens.special[token]);
-        }),
-      ),
-    fill: async (/** @type {string | readonly string[]} */ given, /** @type {{ count?: number }} */ { count = 5 } = {}) => {
+    embed: (/** @type {Given} */ given, /** @type {Options} */ options) =>
+      each(given, options, (results, index) => rowOf(results[outputs[0]], index)),
+    classify: (/** @type {Given} */ given, /** @type {Options} */ options) =>
+      each(given, options, (results, index) => labelled(rowOf(results[outputs[0]], index), labels, task.scores)),
+    tokens: (/** @type {Given} */ given, /** @type {Options} */ options) =>
+      each(given, options, (results, index, tokens, text) => {
+        const logits = tokenRows(results[outputs[0]], index, tokens.ids.keys());
+        const places = unitsOf(text);
+        const spans = logits.map((row, token) => {
+          const scores = scoresOf(row, 'softmax');
+          const best = scores.indexOf(Math.max(...scores));
+          return spanOf(text, places, tokens, token, token, labels[best], scores[best]);
+        });
+        return spans.filter((_, token) => !tokens.special[token]);
+      }),
+    fill: async (/** @type {Given} */ given, /** @type {Options & { count?: number }} */ options) => {
+      const { count = 5 } = options ?? {};
       if (!(Number.isInteger(count) && count > 0)) {
         throw new UsageError(`count must be a whole number of at least 1; found ${count}`);
       }
-      return single(
+      return each(
         given,
-        await each(
-          given,
-          (results, index, { ids }) => {
-            const masks = Array.from(ids.keys()).filter((token) => ids[token] === task.mask_id);
-            return tokenRows(results[outputs[0]], index, masks).map((row) => bestTokens(row, count, tokenizer));
-          },
-          ({ ids }) => requireMask(ids, task),
-        ),
+        options,
+        (results, index, { ids }) => {
+          const masks = Array.from(ids.keys()).filter((token) => ids[token] === task.mask_id);
+          return tokenRows(results[outputs[0]], index, masks).map((row) => bestTokens(row, count, tokenizer));
+        },
+        ({ ids }) => requireMask(ids, task),
+        ['count'],
       );
     },
-    answer: async (/** @type {string} */ question, /** @type {string} */ context) => {
-      const tokens = tokensOf(question, context);
-      const results = await model.run(inputsOf(model, task, [tokens]));
+    answer: async (/** @type {string} */ question, /** @type {string} */ context, /** @type {Options} */ options) => {
+      listOf([question, context]);
+      const call = new Call(kind, options, ['truncate'], 1);
+      await call.rest();
+      const tokens = tokensOf(options, 'the question with the context', question, context);
+      const results = await model.run(inputsOf(model, task, [tokens]), { signal: call.signal });
+      call.advance(1);
       const ends = outputs.map((name) => tokenRows(/** @type {any} */ (results)[name], 0, tokens.ids.keys()));
       const [start, end] = ends.map((rows) => scoresOf(Float32Array.from(rows, (row) => row[0]), 'softmax'));
       const [first, last] = bestSpan(start, end, tokens.texts);
       return spanOf(context, unitsOf(context), tokens, first, last, 'answer', start[first] * end[last]);
     },
   };
-  return kind in methods ? { [kind]: methods[/** @type {keyof typeof methods} */ (kind)] } : {};
+  const own = kind in methods ? { [kind]: methods[/** @type {keyof typeof methods} */ (kind)] } : {};
+  return { ...own, tokenizer: publicOf(tokenizer, task.most_tokens), mostTokens: task.most_tokens };
 }
 
 /**
@@ -266,7 +193,7 @@ function methodsOf(model, { tokenizer, task }) {
 function bestTokens(logits, count, tokenizer) {
   const scores = scoresOf(logits, 'softmax');
   const order = Array.from(scores, (_, id) => id).sort((a, b) => scores[b] - scores[a]);
-  return order.slice(0, count).map((id) => ({ label: tokenizer.decode(id), score: scores[id] }));
+  return order.slice(0, count).map((id) => ({ label: tokenizer.decode([id], false), score: scores[id] }));
 }
 
 /**
@@ -326,7 +253,7 @@ function unitsOf(/** @type {string} */ text) {
 }
 
 /**
- * @param {Model} model
+ * @param {{ inputs: readonly import('./module.mjs').Port[] }} model
  * @param {Task} task
  * @param {readonly Tokens[]} part
  */
@@ -353,25 +280,36 @@ function inputsOf({ inputs }, { ids, types }, part) {
   return /** @type {any} */ (given);
 }
 
-/**
- * Parts of about `TOKENS_AT_ONCE` tokens, in order; with `alone`, of one text.
- * @param {readonly Tokens[]} all
- * @param {boolean} alone
- */
-function* partsOf(all, alone) {
-  /** @type {Tokens[]} */
-  let part = [];
-  let count = 0;
-  for (const tokens of all) {
-    if (part.length > 0 && (alone || count + tokens.ids.length > TOKENS_AT_ONCE)) {
-      yield part;
-      [part, count] = [[], 0];
-    }
-    part.push(tokens);
-    count += tokens.ids.length;
+/** How many texts a run takes: as many as take about `TIMES`, going by the runs before. */
+class Batches {
+  #most = { ...FIRST };
+
+  /**
+   * The texts of the next run: at least one.
+   * @param {readonly Tokens[]} all
+   * @param {number} from
+   * @param {import('./model.mjs').Device} device
+   */
+  take(all, from, device) {
+    let end = from;
+    let count = 0;
+    do {
+      count += all[end].ids.length;
+      end += 1;
+    } while (end < all.length && count + all[end].ids.length <= this.#most[device]);
+    return all.slice(from, end);
   }
-  if (part.length > 0) {
-    yield part;
+
+  /**
+   * @param {readonly Tokens[]} part
+   * @param {number} ms that its run took
+   * @param {import('./model.mjs').Device} device
+   */
+  note(part, ms, device) {
+    const count = part.reduce((sum, { ids }) => sum + ids.length, 0);
+    const fitting = (count * TIMES[device]) / Math.max(ms, 0.1);
+    // One slow run, such as the first one, or a quick one says little.
+    this.#most[device] = Math.min(Math.max(fitting, count / 4), 4 * count, MOST_TOKENS);
   }
 }
 
@@ -408,9 +346,4 @@ function tokenRows(output, index, tokens) {
   const { data, shape } = output.instance ? output.instance(index) : rowsOf(output, index);
   const width = shape[1] ?? 1;
   return Array.from(tokens, (row) => data.slice(row * width, (row + 1) * width));
-}
-
-/** The next multiple of 16. */
-function aligned(/** @type {number} */ place) {
-  return (place + 15) & ~15;
 }

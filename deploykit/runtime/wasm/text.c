@@ -33,16 +33,15 @@ int32_t dk_web_text_encode(
     return (int32_t)dk_text_encode(&text, &input, workspace, workspace_bytes, &tokens);
 }
 
-#ifdef DK_DECODES
-/* Write the text of a token. Returns its bytes; if there are more than `capacity`, none is written. */
-EXPORT(decode) size_t dk_web_text_decode(int32_t id, char* out, size_t capacity) {
+/* Write the text of tokens. Returns its bytes; if there are more than `capacity`, none is written. */
+EXPORT(decode)
+size_t dk_web_text_decode(const int32_t* ids, int32_t count, int32_t skip_special, char* out, size_t capacity) {
     dk_text_stream stream = {{0}, 0, 0, false};
-    const dk_text_ids ids = {&id, 1, false};
+    const dk_text_ids given = {ids, count, skip_special != 0};
     size_t bytes = 0;
-    dk_text_decode(&text, &stream, &ids, true, out, capacity, &bytes);
+    dk_text_decode(&text, &stream, &given, true, out, capacity, &bytes);
     return bytes;
 }
-#endif
 
 EXPORT(count) int32_t dk_web_text_count(void) {
     return tokens.count;

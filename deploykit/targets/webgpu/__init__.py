@@ -53,7 +53,8 @@ OF_TASKS = {"texts": "texts.html", "pictures": "pictures.html", "pairs": "pictur
 """The pages of models by what they take."""
 
 WEBGPU = "webgpu"
-DEVICES = (None, "wasm", WEBGPU)
+OF_DEVICES = {"wasm": CPU_MODULES, WEBGPU: (GPU_MODULE,)}
+"""The modules for each device."""
 
 ARRAYS = {
     "float32": "Float32Array",
@@ -71,6 +72,10 @@ ARRAYS = {
 }
 """The JavaScript typed arrays, by storage dtype."""
 
+_WHOLE = " | readonly (bigint | number)[]"
+LISTS = {"int64": f" | Int32Array{_WHOLE}", "uint64": _WHOLE}
+"""What else an input may be given as, by dtype, where that is not a list of numbers."""
+
 
 class WebTarget:
     """The target for web pages and node. `modules` are the WebAssembly modules to build; a package cannot be loaded on
@@ -78,11 +83,18 @@ class WebTarget:
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
+    settings: Mapping[str, str] = {"device": "wasm or webgpu: leave out the files for the other one"}
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
         if not self.modules or not set(self.modules) <= set(MODULES):
             raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
+
+    def with_settings(self, settings: Mapping[str, str]) -> WebTarget:
+        device = settings["device"]
+        if device not in OF_DEVICES:
+            raise UsageError(f"there is no device '{device}': there are {' and '.join(OF_DEVICES)}")
+        return WebTarget(OF_DEVICES[device])
 
     def check(self) -> Availability:
         from deploykit.engines.web.node import find_node
@@ -132,7 +144,8 @@ class WebTarget:
         view = package_view(program, options.version)
         modules = [module for module in self.modules if module != GPU_MODULE or SHADER_FILE in emitted]
         linked = _link(view["functions"], modules, emitted, folder, instances=program.runs_instances)
-        names = [*linked, *_write_weights(programs, folder)]
+        on_cpu = set(modules) & set(CPU_MODULES)
+        names = [*linked, *_write_weights(programs, folder, on_cpu=bool(on_cpu))]
         (folder / "runtime").mkdir()
         several = len(program.public) > 1 or bool(program.states.tensors)
         ragged = any(port["instance"] is not None for function in view["functions"] for port in function["ports"])
@@ -140,7 +153,7 @@ class WebTarget:
         view["task"] = task = program.task
         takes = None if task is None else task.takes
         if task is not None and takes in ("texts", "pairs"):
-            link_text(folder / TEXT_MODULE, decodes=task.kind == "fill")
+            link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
         javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
@@ -165,11 +178,16 @@ class WebTarget:
 
         if options.cpu is not None:
             raise UsageError("an artifact for the web has no choice of kernels")
-        if options.device not in DEVICES:
-            raise UsageError(f"there is no device '{options.device}': there are {' and '.join(filter(None, DEVICES))}")
-        if options.device != WEBGPU:
+        names = {file.name for file in manifest.files}
+        on_cpu = any(f"{module}.wasm" in names for module in CPU_MODULES)
+        device = options.device or ("wasm" if on_cpu else WEBGPU)
+        if device not in OF_DEVICES:
+            raise UsageError(f"there is no device '{device}': there are {' and '.join(OF_DEVICES)}")
+        if device == "wasm":
+            if not on_cpu:
+                raise UsageError(f"'{manifest.name}' has no kernels for WebAssembly: open it with the device 'webgpu'")
             return InNode(folder, manifest, options.threads)
-        if all(file.name != SHADER_FILE for file in manifest.files):
+        if SHADER_FILE not in names:
             raise UsageError(f"'{manifest.name}' has no kernels for a GPU: open it with the device 'wasm'")
         if options.threads > 1:
             raise UsageError("a model on a GPU has one thread")
@@ -232,13 +250,16 @@ def _link(
     return names
 
 
-def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
-    """Write the constants in pieces, for WebAssembly, for both devices, and for a GPU; returns the files' names."""
+def _write_weights(parts: Sequence[Program], folder: Path, *, on_cpu: bool) -> list[str]:
+    """Write the constants in pieces, for WebAssembly (if `on_cpu`), for both devices, and for a GPU; returns the files'
+    names."""
     from deploykit.compiler.codegen.weights.blob import weights_of
 
     needed = [{id(constant.data) for constant in part.constants} for part in parts]
     both = needed[0].intersection(*needed[1:])
     groups = {"wasm-": (parts[0], needed[0] - both), "": (parts[-1], both), "gpu-": (parts[-1], needed[-1] - both)}
+    if not on_cpu:
+        del groups["wasm-"]
     alone = None if parts[-1].gpu is None else parts[-1].gpu.binding_bytes
     (folder / "weights").mkdir()
     names: list[str] = []
@@ -251,22 +272,24 @@ def _write_weights(parts: Sequence[Program], folder: Path) -> list[str]:
 
 
 def _typed(port: Mapping[str, Any]) -> dict[str, str]:
-    """The TypeScript types of a port: its array, and its shape as a tuple. For a ragged one, `instance` is the shape of
-    an instance, `given` the type of a list of them, and `packed` that of their values with lengths or shapes."""
+    """The TypeScript types of a port: its array, what an input may be given as, and its shape as a tuple. For a ragged
+    one, `instance` is the shape of an instance, `given` the type of a list of them, and `packed` that of their values
+    with lengths or shapes."""
     dtype = port["type"].partition("[")[0]
     array = ARRAYS[logical_dtype(dtype).storage.name]
     extents = [str(axis["extent"]) if axis["dim"] == "DK_AXIS_FIXED" else "number" for axis in port["axes"]]
-    types = {"dtype": dtype, "array": array, "shape": f"[{', '.join(extents)}]"}
+    elements = array + LISTS.get(dtype, " | readonly number[]" if dtype in ARRAYS and dtype != "float16" else "")
+    types = {"dtype": dtype, "array": array, "elements": elements, "shape": f"[{', '.join(extents)}]"}
     if port["instance"] is None:
         return types
     first, *others = port["instance"]
     flat = not isinstance(first, str) or any(isinstance(extent, str) for extent in others)
     own = [str(extent) if isinstance(extent, int) else "number" for extent in port["instance"]]
-    dense = f"{{ data: {array}; shape: readonly [{', '.join(own)}] }}"
+    dense = f"{{ data: {elements}; shape: readonly number[] }}"
     several = own.count("number") > 1
     extents_type = "shapes: readonly ArrayLike<number>[]" if flat else "lengths: ArrayLike<number | bigint>"
     return types | {
         "instance": f"[{', '.join(own)}]",
-        "given": f"readonly {dense}[]" if several else f"readonly ({array} | {dense})[]",
+        "given": f"readonly {dense}[]" if several else f"readonly ({elements} | {dense})[]",
         "packed": f"{{ values: {array}; {extents_type} }}",
     }

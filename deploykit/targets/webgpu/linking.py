@@ -76,12 +76,10 @@ def link(
     compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, f"-I{folder}")
 
 
-def link_text(output: Path, *, decodes: bool) -> None:
-    """Link the module that encodes texts, the same for all models; with `decodes`, it gives the texts of tokens, too.
-    It has a memory of its own.
+def link_text(output: Path) -> None:
+    """Link the module that encodes and decodes texts, the same for all models. It has a memory of its own.
 
     Raises `ToolchainError` with the linker's message.
     """
     sources = [source for source in runtime.TEXT if source.suffix == ".c"]
-    options = (*_TEXT_OPTIONS, *(("-DDK_DECODES",) if decodes else ()))
-    find_wasm_compiler().link_module([*sources, runtime.WASM_TEXT, runtime.WASM_LIBC], output, *options)
+    find_wasm_compiler().link_module([*sources, runtime.WASM_TEXT, runtime.WASM_LIBC], output, *_TEXT_OPTIONS)

@@ -16,6 +16,21 @@ const FILES = {
   'weights/000.bin': new URL('./weights/000.bin', import.meta.url),
 };
 
+/** The models that pages of this origin keep in Cache Storage: `{ model, folder, version, bytes }` of each. */
+export async function cachedModels() {
+  const { cachedModels: list } = await import('./runtime/storage.mjs');
+  return list();
+}
+
+/**
+ * Remove the models with this name from Cache Storage, or all models.
+ * @param {string} [model]
+ */
+export async function clearCache(model) {
+  const { clearCache: clear } = await import('./runtime/storage.mjs');
+  return clear(model);
+}
+
 /**
  * Load this model.
  * @param {import('./runtime/model.mjs').LoadOptions} [options]
