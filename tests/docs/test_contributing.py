@@ -25,6 +25,12 @@ def block(name: str) -> str:
     return textwrap.dedent(found)
 
 
+def test_the_tests_that_it_names_exist() -> None:
+    named = re.findall(r"`(?:FILES=)?(tests/[\w/.]+)`", TEXT)
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_an_operator(tmp_path: Path) -> None:
     from deploykit.frontends.onnx import registry
 
