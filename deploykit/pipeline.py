@@ -101,7 +101,7 @@ def build_artifact(
         return None
     require_capacities(programs[0], capacities)
     described = None if source is None else describe_source(source)
-    options = replace(options, source=described, require_unchanged=model.require_unchanged)
+    options = replace(options, source=described, place=source, require_unchanged=model.require_unchanged)
     return write_artifact(programs, target, output, options, observer)
 
 

@@ -53,7 +53,7 @@ class PackageOptions:
 
     `cpu` is the CPU that native kernels are compiled for, `native` for this machine. `devices` are what else kernels
     are for, such as `vulkan`. `compiling` is what the compiler is asked for. `source` is the model file, if there is
-    one. `version` is the version of deploykit named in generated files. Before the complete folder is put in its place,
+    one, and `place` its path. `version` is the version of deploykit named in generated files. Before the complete folder is put in its place,
     `require_unchanged` is called, then `check`; an exception of either prevents the folder. `format` is one of the
     target's formats, empty for the usual one, and `settings` are its settings by name."""
 
@@ -61,6 +61,7 @@ class PackageOptions:
     devices: tuple[str, ...] = ()
     compiling: CompileOptions = USUAL
     source: SourceEntry | None = None
+    place: Path | None = None
     require_unchanged: Callable[[], None] = lambda: None
     check: FinalCheck | None = None
     format: str = ""

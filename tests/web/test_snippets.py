@@ -83,6 +83,11 @@ def test_a_worker(project: Path, encoder: Path) -> None:
     assert len(report(project, "page.html", encoder)) == 1
 
 
+def test_a_model_in_a_worker(project: Path, encoder: Path) -> None:
+    assert len(report(project, "remote.html", encoder)) == 1
+    assert len(report(project, "remote.html", encoder, isolated=True)) == 1
+
+
 def test_a_project_of_vite(project: Path, encoder: Path) -> None:
     options = {"strict": True, "noEmit": True, "target": "es2023", "module": "esnext", "moduleResolution": "bundler"}
     (project / "tsconfig.json").write_text(

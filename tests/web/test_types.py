@@ -76,6 +76,10 @@ console.log(names, most, model.outputs[0].shape);
 try {
   await dk.load({ sample: { x, shift: new BigInt64Array(1) } });
   await dk.load({ folder: new URL('https://example.org/small/') });
+  const remote: dk.RemoteModel = await dk.load({ worker: true });
+  const later: number = (await remote.memory({ n: 1, h: 2 })).total;
+  const same: [number, 10] = (await remote.run({ x, shift: new BigInt64Array(1) })).y.shape;
+  console.log(later, same, remote.threadsReason);
   await dk.load({ device: 'wasm', onProgress: ({ loaded, total }) => console.log(loaded / total), cache: false });
 } catch (error) {
   if (error instanceof dk.MemoryError) console.log(error.bytes);

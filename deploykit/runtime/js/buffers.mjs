@@ -25,9 +25,17 @@ export function bytesBound(bytes) {
 }
 
 export class Buffers {
-  /** @param {GPUDevice} device */
-  constructor(device) {
+  /** @type {Set<GPUBuffer>} */
+  #made = new Set();
+  #fail;
+
+  /**
+   * @param {GPUDevice} device
+   * @param {(error: GPUError) => void} fail called if the device has no memory for a buffer
+   */
+  constructor(device, fail) {
     this.device = device;
+    this.#fail = fail;
     const { maxBufferSize, maxStorageBufferBindingSize } = device.limits;
     /** The most bytes of a buffer. */
     this.most = maxBufferSize;
@@ -67,12 +75,23 @@ export class Buffers {
       const words = `${label} would take ${size} bytes of the GPU, which gives at most ${this.most}`;
       throw new MemoryError(`${words}: load with device 'wasm'`, size);
     }
-    return this.device.createBuffer({ size, usage, label });
+    // Other models share the device; none gets the errors of others.
+    this.device.pushErrorScope('out-of-memory');
+    const buffer = this.device.createBuffer({ size, usage, label });
+    this.device.popErrorScope().then((error) => error && this.#fail(error), () => {});
+    this.#made.add(buffer);
+    return buffer;
   }
 
-  /** Destroy all buffers; the device goes on without them. */
+  /** @param {GPUBuffer} buffer */
+  release(buffer) {
+    buffer.destroy();
+    this.#made.delete(buffer);
+  }
+
+  /** Release all buffers. */
   destroy() {
-    [...this.numbered.values(), ...this.nothing].forEach((buffer) => buffer?.destroy());
+    this.#made.forEach((buffer) => buffer.destroy());
   }
 
   /**
@@ -104,8 +123,9 @@ export class Buffers {
 
   /** @param {number} number */
   remove(number) {
-    this.get(number)?.destroy();
-    if (this.numbered.delete(number)) {
+    if (this.numbered.has(number)) {
+      this.release(this.get(number));
+      this.numbered.delete(number);
       this.groups.clear();
     }
   }

@@ -98,7 +98,7 @@ class TimestampClock extends HostClock {
     await staging.mapAsync(GPUMapMode.READ);
     const times = new BigInt64Array(staging.getMappedRange());
     this.#steps.forEach((step, index) => this.add(step, Number(times[2 * index + 1] - times[2 * index]) / 1e6));
-    staging.destroy();
+    this.#driver.buffers.release(staging);
     this.#steps = [];
   }
 }

@@ -16,13 +16,58 @@ export async function findAdapter(powerPreference = 'high-performance') {
   return (await globalThis.navigator?.gpu?.requestAdapter({ powerPreference })) ?? null;
 }
 
+/** Where a page keeps its devices by their power preferences. All models share them, also those of other packages. */
+const SHARED = Symbol.for('deploykit.devices.1');
+/** @typedef {{ device: Promise<GPUDevice>, users: number }} Shared */
+const page = /** @type {Record<symbol, Map<string, Shared>>} */ (/** @type {unknown} */ (globalThis));
+const devices = (page[SHARED] ??= new Map());
+
 /**
- * A device with the highest buffer limits of its adapter.
+ * The device of this page. Whoever opens it calls `closeDevice` later.
  * @param {GPUPowerPreference} [powerPreference]
  * @returns {Promise<GPUDevice>}
  * @throws {UnsupportedError}
  */
-export async function openDevice(powerPreference) {
+export async function openDevice(powerPreference = 'high-performance') {
+  const shared = devices.get(powerPreference) ?? { device: requestDevice(powerPreference), users: 0 };
+  devices.set(powerPreference, shared);
+  const forget = () => {
+    if (devices.get(powerPreference) === shared) {
+      devices.delete(powerPreference);
+    }
+  };
+  shared.users += 1;
+  try {
+    const device = await shared.device;
+    device.lost.then(forget);
+    return device;
+  } catch (error) {
+    forget();
+    throw error;
+  }
+}
+
+/**
+ * Release a device that `openDevice` gave; when nobody uses it any more, it is destroyed. Another one is left alone.
+ * @param {GPUDevice} device
+ */
+export async function closeDevice(device) {
+  for (const [powerPreference, shared] of devices) {
+    if ((await shared.device) === device) {
+      shared.users -= 1;
+      if (shared.users === 0) {
+        devices.delete(powerPreference);
+        device.destroy();
+      }
+    }
+  }
+}
+
+/**
+ * A device with the highest buffer limits of its adapter.
+ * @param {GPUPowerPreference} powerPreference
+ */
+async function requestDevice(powerPreference) {
   const adapter = await findAdapter(powerPreference);
   if (!adapter) {
     throw new UnsupportedError("this engine has no WebGPU adapter: load with device 'wasm'");

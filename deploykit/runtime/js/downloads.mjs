@@ -42,10 +42,6 @@ export class Downloads {
     return this.#parts.length === 0;
   }
 
-  destroy() {
-    this.#staging?.destroy();
-  }
-
   clear() {
     this.#parts = [];
     this.#bytes = 0;
@@ -90,7 +86,9 @@ export class Downloads {
   /** A buffer that has room for all parts. */
   #room() {
     if (!this.#staging || this.#staging.size < this.#bytes) {
-      this.#staging?.destroy();
+      if (this.#staging) {
+        this.#driver.buffers.release(this.#staging);
+      }
       this.#staging = null;
       const size = Math.max(BLOCK, 2 ** Math.ceil(Math.log2(this.#bytes)));
       this.#staging = this.#driver.buffers.make(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'results');

@@ -81,7 +81,7 @@ export class GpuModule extends ModelModule {
    * @throws {UnsupportedError}
    */
   static async make(manifest, code, shaders, { powerPreference, gpuDevice }, advance) {
-    const driver = new GpuDriver(gpuDevice ?? (await openDevice(powerPreference)), Boolean(gpuDevice));
+    const driver = new GpuDriver(gpuDevice ?? (await openDevice(powerPreference)));
     const compiled = shaders.then((text) => {
       const features = new Set([...driver.device.features, ...(navigator.gpu.wgslLanguageFeatures ?? [])]);
       const sources = shadersOf(new TextDecoder().decode(text), features, driver.buffers.bindable);

@@ -2,7 +2,7 @@
 // Commands are recorded and submitted together; the host waits only when it reads results.
 
 import { Buffers, bytesBound } from './buffers.mjs';
-import { pipelineOf } from './device.mjs';
+import { closeDevice, pipelineOf } from './device.mjs';
 import { Downloads, mapped } from './downloads.mjs';
 import { DeviceLostError, MemoryError, UsageError } from './errors.mjs';
 import { BLOCK, MOST_GROUPS, WORKGROUP } from './limits.mjs';
@@ -33,14 +33,15 @@ if (thread < scalars.threads) { copied[scalars.place + thread] = words[scalars.f
 `;
 
 export class GpuDriver {
-  /**
-   * @param {GPUDevice} device
-   * @param {boolean} [shared] whether the page uses the device, too
-   */
-  constructor(device, shared = false) {
+  #end = new AbortController();
+
+  /** @param {GPUDevice} device */
+  constructor(device) {
     this.device = device;
-    this.shared = shared;
-    this.buffers = new Buffers(device);
+    const fail = (/** @type {GPUError} */ error) => {
+      this.failure ??= error;
+    };
+    this.buffers = new Buffers(device, fail);
     /** @type {Error | null} */
     this.lost = null;
     /** @type {GPUComputePipeline[]} */
@@ -73,10 +74,8 @@ export class GpuDriver {
     device.lost.then((info) => {
       this.lost = new DeviceLostError(`the GPU device is lost, load the model again: ${info.message || info.reason}`);
     });
-    this.onError = (/** @type {Event} */ event) => {
-      this.failure ??= /** @type {GPUUncapturedErrorEvent} */ (event).error;
-    };
-    device.addEventListener('uncapturederror', this.onError);
+    const heard = (/** @type {Event} */ event) => fail(/** @type {GPUUncapturedErrorEvent} */ (event).error);
+    device.addEventListener('uncapturederror', heard, { signal: this.#end.signal });
     /** @type {GPUError | undefined} */
     this.failure = undefined;
     /** @type {WebAssembly.Memory | undefined} */
@@ -119,7 +118,7 @@ export class GpuDriver {
       await mapped(this, staging, size);
       return staging.getMappedRange().slice(0, bytes);
     } finally {
-      staging.destroy();
+      this.buffers.release(staging);
     }
   }
 
@@ -335,16 +334,15 @@ export class GpuDriver {
     }
   }
 
-  /** Release the device and all its buffers. */
+  /** Release all buffers, and the device if nobody else uses it. */
   destroy() {
-    this.destroyed = true;
-    if (this.shared) {
-      this.device.removeEventListener('uncapturederror', this.onError);
+    if (!this.destroyed) {
+      this.destroyed = true;
+      this.#end.abort();
       this.buffers.destroy();
-      this.downloads.destroy();
-      this.uniforms.destroy();
-    } else {
-      this.device.destroy();
+      this.pipelines = [];
+      this.memory = undefined;
+      closeDevice(this.device);
     }
   }
 }

@@ -197,6 +197,11 @@ export class Model {
     return 1 + (this.#module?.pool?.size ?? 0);
   }
 
+  /** Why there are that many: asked for, a page that is not cross-origin isolated, or a worker that cannot be started. */
+  get threadsReason() {
+    return this.#module?.threadsReason ?? 'the model is disposed of';
+  }
+
   /**
    * Run the model. An input is a typed array if its shape follows from its length, else `{ data, shape }`. Inputs may
    * be changed as soon as this returns.

@@ -91,6 +91,8 @@ export class ModelModule {
     this.memory = memory;
     /** @type {import('./pool.mjs').Pool | null} */
     this.pool = null;
+    /** Why there are that many threads. */
+    this.threadsReason = 'kernels run on the GPU';
     /**
      * The driver of the GPU, if kernels run on one.
      * @type {import('./gpu.mjs').GpuDriver | null}
@@ -276,9 +278,11 @@ export class ModelModule {
       // The workers may be in a loop that is never closed now.
       this.pool?.end();
       this.exports.share(1, 0);
+      this.threadsReason = 'a run failed';
       throw cause;
     }
     if (this.exports.failures()) {
+      this.threadsReason = 'a worker failed';
       throw new WorkerError('a worker failed in the middle of the run: run again, without it');
     }
     return status;

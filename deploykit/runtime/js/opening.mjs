@@ -4,7 +4,6 @@ import { IntegrityError, NetworkError, partOf, UnsupportedError } from './errors
 import { fetchFile, fetchJson, givenFile } from './files.mjs';
 import { checkSize, FEATURES, ModelModule } from './module.mjs';
 import { inTasks } from './tasks.mjs';
-import { threadCount } from './threads.mjs';
 
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
 /** @typedef {import('./model.mjs').Device} Device */
@@ -213,20 +212,34 @@ async function makeForGpu(manifest, code, shaders, options, advance) {
  * @param {URL} [script] of workers, if it is not beside the modules
  */
 async function makeForCpu(manifest, code, threads, script) {
-  const count = await threadCount(threads);
-  if (count > 1) {
-    // Loaded while the code is fetched; a failure is reported when the pool is used.
-    import('./pool.mjs').catch(() => {});
-  }
+  const alone = whyAlone(threads);
+  // Loaded while the code is fetched.
+  const pool = alone ? null : partOf(import('./pool.mjs'));
+  pool?.catch(() => {});
   const binary = await code;
+  const compiled = async (/** @type {number} */ count, /** @type {string} */ threadsReason) =>
+    Object.assign(await ModelModule.compile(binary, manifest, count, script), { threadsReason });
+  if (!pool) {
+    return compiled(1, alone);
+  }
   try {
-    return await ModelModule.compile(binary, manifest, count, script);
+    const { count, reason } = await (await pool).threadCount(threads);
+    return await compiled(count, reason);
   } catch (error) {
-    if (threads !== undefined || count === 1) {
+    if (threads !== undefined) {
       throw error;
     }
-    return ModelModule.compile(binary, manifest, 1);
+    return compiled(1, /** @type {Error} */ (error).message);
   }
+}
+
+/**
+ * Why a model must have one thread; empty if it may have more.
+ * @param {number} [threads] asked for
+ */
+function whyAlone(threads) {
+  const shares = globalThis.crossOriginIsolated || globalThis.process?.versions?.node;
+  return threads === 1 ? 'asked for' : shares ? '' : 'the page is not cross-origin isolated';
 }
 
 /**

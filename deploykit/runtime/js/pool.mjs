@@ -1,11 +1,43 @@
-// The workers of a model, which share its memory and take part in its parallel loops.
+// The threads of a model: how many there are, and the workers, which share its memory and take part in its parallel
+// loops.
 
 import { UnsupportedError } from './errors.mjs';
-import { isNode } from './threads.mjs';
+import { isNode, startWorker } from './workers.mjs';
 
 /** @typedef {import('./worker.mjs').Task} Task */
 /** @typedef {import('./worker.mjs').Message} Message */
-/** @typedef {{ postMessage: (task: Task) => void, terminate: () => unknown, unref?: () => void }} Thread */
+/** @typedef {import('./workers.mjs').Thread} Thread */
+
+/** The default at most, because a page has other things to do than one model. */
+const USUAL = 4;
+/** The most workers that a module can count. */
+const MOST_THREADS = 256;
+
+/**
+ * The number of threads that a model runs on, where threads can share memory.
+ * @param {number} [wanted] by default up to 4, and not more than there are processors
+ * @returns {Promise<{ count: number, reason: string }>}
+ */
+export async function threadCount(wanted) {
+  if (wanted !== undefined) {
+    return { count: Math.min(wanted, MOST_THREADS), reason: 'asked for' };
+  }
+  const processors = isNode() ? (await import('os')).cpus().length : navigator.hardwareConcurrency;
+  return { count: Math.min(processors, USUAL), reason: `there are ${processors} processors; the default is up to ${USUAL}` };
+}
+
+/**
+ * The script of the workers.
+ * @param {URL} [elsewhere]
+ * @returns {import('./workers.mjs').Script}
+ */
+export function poolScript(elsewhere) {
+  return {
+    elsewhere,
+    beside: () => new URL('./worker.mjs', import.meta.url),
+    make: () => new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' }),
+  };
+}
 
 export class Pool {
   /** @type {Set<Thread>} */
@@ -58,7 +90,8 @@ export class Pool {
   async #add(task, script) {
     /** @type {(message: Message) => void} */
     let listen = () => {};
-    const thread = await spawn((message) => listen(message), script);
+    const failed = (/** @type {string} */ why) => listen({ failed: why });
+    const thread = await startWorker(poolScript(script), (message) => listen(message), failed);
     this.#threads.add(thread);
     await new Promise((resolve, reject) => {
       listen = ({ ready, failed }) => {
@@ -70,42 +103,9 @@ export class Pool {
           reject(new Error(failed));
         }
       };
-      thread.postMessage(task);
+      thread.postMessage(task, []);
     });
     // Workers do not keep a program in node from ending.
     thread.unref?.();
   }
-}
-
-/**
- * @param {(message: Message) => void} listen
- * @param {URL} [script]
- * @returns {Promise<Thread>}
- */
-async function spawn(listen, script) {
-  if (isNode()) {
-    const { Worker: NodeWorker } = await import('worker_threads');
-    const local = script?.protocol === 'file:' ? script : new URL('./worker.mjs', import.meta.url);
-    const worker = new NodeWorker(local);
-    return worker.on('message', listen).on('error', (error) => listen({ failed: String(error) }));
-  }
-  const worker = newWorker(script);
-  worker.onmessage = ({ data }) => listen(data);
-  worker.onerror = ({ message }) => listen({ failed: message ?? 'worker.mjs cannot be loaded' });
-  return worker;
-}
-
-/**
- * A new worker of this page. If the package comes from another origin, from which a page can import modules but not
- * start workers, the worker imports the script. Bundlers replace both URL expressions, the first one also by a `data:`
- * URL.
- * @param {URL} [script]
- */
-function newWorker(script) {
-  const url = script ?? new URL('./worker.mjs', import.meta.url);
-  if (!script && (url.protocol === 'data:' || url.origin === location.origin)) {
-    return new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
-  }
-  const code = new Blob([`import ${JSON.stringify(url)};`], { type: 'text/javascript' });
-  return new Worker(URL.createObjectURL(code), { type: 'module' });
 }

@@ -77,7 +77,7 @@ function plainOf(ports, given) {
  * A ragged output. `values` holds the elements of all instances, and `shape` is its shape. Instance i has the shape
  * `shapes[i]`, of which `lengths[i]` is the first extent, and begins at `offsets[i]` of the first axis of the values.
  */
-class Ragged {
+export class Ragged {
   /**
    * @param {Tensor} tensor
    * @param {number[][]} shapes

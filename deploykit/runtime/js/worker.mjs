@@ -24,12 +24,5 @@ function work({ module, memory, stack }, tell) {
   }
 }
 
-// In a page the listener must be added at once: a message may come before anything that is awaited here.
-if (typeof addEventListener === 'function') {
-  addEventListener('message', ({ data }) => work(data, (message) => postMessage(message)), { once: true });
-} else {
-  // Bundlers turn workers into classic scripts, which do not allow `await` outside of functions.
-  import('worker_threads').then(({ parentPort: port }) => {
-    port?.once('message', (task) => work(task, (message) => port.postMessage(message)));
-  });
-}
+// The listener must be added at once: a message may come before anything that is awaited here.
+addEventListener('message', ({ data }) => work(data, (message) => postMessage(message)), { once: true });

@@ -25,6 +25,7 @@ from deploykit.errors import ToolchainError, UsageError
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
+from deploykit.targets.webgpu.npm import MODEL_LICENSE, SETTINGS, npm_view
 from deploykit.targets.webgpu.scripts import scripts
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ TEXT_MODULE = "text.wasm"
 
 DEMO = "demo.html"
 TYPES = "index.d.mts"
-PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", DEMO, "README.md")
+PAGES = ("index.mjs", TYPES, "index.d.ts", "package.json", "vite.jsx", DEMO, "README.md", "LICENSE", "NOTICE")
 OF_FUNCTIONS = {TYPES: "functions.d.mts"}
 OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
 """The templates of a model of several functions, and of a dynamic one, where they are others."""
@@ -83,7 +84,7 @@ class WebTarget:
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
-    settings: Mapping[str, str] = {"device": "wasm or webgpu: leave out the files for the other one"}
+    settings: Mapping[str, str] = {"device": "wasm or webgpu: leave out the files for the other one", **SETTINGS}
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
@@ -91,7 +92,9 @@ class WebTarget:
             raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
 
     def with_settings(self, settings: Mapping[str, str]) -> WebTarget:
-        device = settings["device"]
+        device = settings.get("device")
+        if device is None:
+            return self
         if device not in OF_DEVICES:
             raise UsageError(f"there is no device '{device}': there are {' and '.join(OF_DEVICES)}")
         return WebTarget(OF_DEVICES[device])
@@ -155,9 +158,18 @@ class WebTarget:
         if task is not None and takes in ("texts", "pairs"):
             link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
-        javascript = scripts(functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
+        load = f"${'functions' if several else 'model'}.load"
+        if dynamic is not None:
+            load = f"$instances.dynamic({load}, {dynamic['entry']})"
+        elif ragged:
+            load = f"$ragged.ragged({load})"
+        load = load if takes is None else f"${takes}.{takes}({load})"
+        javascript = scripts(load, functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
+        view |= npm_view(view["prefix"], options.settings, options.place)
+        if view["license_file"] is not None:
+            (folder / MODEL_LICENSE).write_bytes(view["license_file"].read_bytes())
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
@@ -170,7 +182,8 @@ class WebTarget:
         view["fetched"] = [MANIFEST, *names, *(() if task is None else task.files), *plans]
         for name in pages:
             (folder / name).write_text(render(__name__, templates.get(name, name), view), encoding="utf-8")
-        return [*pages, *names, *(f"runtime/{name}" for name in javascript)]
+        further = [] if view["license_file"] is None else [MODEL_LICENSE]
+        return [*pages, *further, *names, *(f"runtime/{name}" for name in javascript)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:  # noqa: ARG002
         from deploykit.engines.web.browser import InBrowser

@@ -66,6 +66,8 @@ export interface Model {
   readonly chosen: Promise<'webgpu' | 'wasm'>;
   /** The number of threads that run parallel loops: one if threads cannot share memory. */
   readonly threads: number;
+  /** Why there are that many: asked for, a page that is not cross-origin isolated, a worker that cannot be started. */
+  readonly threadsReason: string;
   /** The cells, which are what the model computes in batches, and how often the last run launched each. */
   readonly launches: [cell: string, count: number][];
   /**
@@ -88,8 +90,18 @@ export interface Model {
   dispose(): void;
 }
 
-/** Load this model. */
-export function load(options?: LoadOptions): Promise<Model>;
+/** A model in a worker: `memory` returns a promise. */
+export type RemoteModel = Omit<Model, 'memory'> & {
+  memory(...given: Parameters<Model['memory']>): Promise<ReturnType<Model['memory']>>;
+};
+
+/**
+ * Load this model. With `worker` it runs in a worker of its own, so that the page stays responsive: inputs are copied,
+ * and results are moved.
+ */
+export function load<InWorker extends boolean = false>(
+  options?: LoadOptions & { worker?: InWorker },
+): Promise<InWorker extends true ? RemoteModel : Model>;
 
 export class DeploykitError extends Error {}
 export class ShapeError extends DeploykitError {}

@@ -143,8 +143,23 @@ export interface Model {
   [Symbol.dispose](): void;
 }
 
-/** Load this model. */
-export function load(options?: LoadOptions): Promise<Model>;
+/** A function of a model in a worker: `memory` returns a promise. */
+type RemoteRun<Run extends { memory(...given: any): unknown }> = Omit<Run, 'memory'> & {
+  memory(...given: Parameters<Run['memory']>): Promise<ReturnType<Run['memory']>>;
+};
+
+/** A model in a worker. */
+export type RemoteModel = Omit<Model, 'functions'> & {
+  readonly functions: { [Name in keyof Model['functions']]: RemoteRun<Model['functions'][Name]> };
+};
+
+/**
+ * Load this model. With `worker` it runs in a worker of its own, so that the page stays responsive: inputs are copied,
+ * and results are moved.
+ */
+export function load<InWorker extends boolean = false>(
+  options?: LoadOptions & { worker?: InWorker },
+): Promise<InWorker extends true ? RemoteModel : Model>;
 
 /** A model that pages of this origin keep in Cache Storage. */
 export interface CachedModel {

@@ -118,6 +118,8 @@ export interface Model {
   readonly chosen: Promise<'webgpu' | 'wasm'>;
   /** The number of threads that run parallel loops: one if threads cannot share memory. */
   readonly threads: number;
+  /** Why there are that many: asked for, a page that is not cross-origin isolated, a worker that cannot be started. */
+  readonly threadsReason: string;
   /**
    * Calls wait for each other; `signal` aborts the wait. Inputs may be changed as soon as this returns.
    * With `outputs`, results go into these arrays, which must have the outputs' lengths, instead of new ones.
@@ -138,8 +140,18 @@ export interface Model {
   [Symbol.dispose](): void;
 }
 
-/** Load this model. */
-export function load(options?: LoadOptions): Promise<Model>;
+/** A model in a worker: `memory` returns a promise. */
+export type RemoteModel = Omit<Model, 'memory'> & {
+  memory(...given: Parameters<Model['memory']>): Promise<ReturnType<Model['memory']>>;
+};
+
+/**
+ * Load this model. With `worker` it runs in a worker of its own, so that the page stays responsive: inputs are copied,
+ * and results are moved.
+ */
+export function load<InWorker extends boolean = false>(
+  options?: LoadOptions & { worker?: InWorker },
+): Promise<InWorker extends true ? RemoteModel : Model>;
 
 /** A model that pages of this origin keep in Cache Storage. */
 export interface CachedModel {

@@ -1,0 +1,82 @@
+"""What `package.json` says of a package: its name, its version and its licence, by the rules of npm and SPDX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deploykit.errors import UsageError
+
+SETTINGS = {
+    "name": "the name of the npm package, such as @me/cnn, by default that of the model",
+    "version": "its version, by default 1.0.0",
+    "license": "the licence of the model as an SPDX identifier, by default what its folder says",
+}
+"""The settings of a build, with what they are."""
+
+RUNTIME_LICENSE = "Apache-2.0"
+MODEL_LICENSE = "LICENSE.model"
+CONFIG = "config.json"
+SEE_NOTICE = "SEE LICENSE IN NOTICE"
+
+LONGEST_NAME = 214
+_PART = r"[a-z0-9~-][a-z0-9._~-]*"
+_NAME = re.compile(rf"(@{_PART}/)?{_PART}")
+_NUMBER = r"(0|[1-9]\d*)"
+_IDENTIFIERS = r"[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*"
+_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_IDENTIFIERS})?(\+{_IDENTIFIERS})?")
+_RESERVED = ("node_modules", "favicon.ico")
+
+_FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
+_LICENSE = re.compile(r"^license:\s*\"?([\w.+-]+)\"?\s*$", re.MULTILINE)
+_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md")
+
+_SPDX = """
+Apache-2.0 MIT BSD-2-Clause BSD-3-Clause ISC Zlib Unlicense MPL-2.0 EPL-2.0 EUPL-1.2 BSL-1.0 CC0-1.0 CC-BY-3.0
+CC-BY-4.0 CC-BY-SA-3.0 CC-BY-SA-4.0 CC-BY-NC-4.0 CC-BY-NC-SA-4.0 CC-BY-NC-ND-4.0 CC-BY-ND-4.0 GPL-2.0 GPL-3.0
+AGPL-3.0 LGPL-2.1 LGPL-3.0 Artistic-2.0
+"""
+_KNOWN = {name.lower(): name for name in _SPDX.split()}
+"""The identifiers of SPDX that folders of models name, which write them in small letters."""
+
+
+def npm_view(prefix: str, settings: Mapping[str, str], place: Path | None) -> dict[str, Any]:
+    """What the templates of the package need. `place` is the model's file, or the configuration of its folder.
+
+    Raises `UsageError` for a name or a version that npm refuses, and for a licence that is no identifier."""
+    config = place if place is not None and place.name == CONFIG else None
+    name = settings.get("name", prefix.lower().replace("_", "-").strip("-")[:LONGEST_NAME])
+    version = settings.get("version", "1.0.0")
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME or name in _RESERVED:
+        rule = f"use small letters, digits, '-', '_' and '.', up to {LONGEST_NAME} characters, as in cnn or @me/cnn"
+        raise UsageError(f"'{name}' cannot be the name of an npm package: {rule}")
+    if not _VERSION.fullmatch(version):
+        raise UsageError(f"'{version}' cannot be the version of an npm package: use three numbers, as in 1.2.0")
+    own = settings.get("license") or _license_of(config)
+    if "license" in settings and not re.fullmatch(r"[A-Za-z0-9.+-]+", settings["license"]):
+        raise UsageError(f"'{settings['license']}' is no SPDX identifier: use one like Apache-2.0 or MIT")
+    model = _KNOWN.get((own or "").lower(), own if "license" in settings else None)
+    both = model if model in (None, RUNTIME_LICENSE) else f"{RUNTIME_LICENSE} AND {model}"
+    files = () if config is None else (config.parent / file for file in _FILES)
+    return {
+        "npm": {
+            "name": name,
+            "version": version,
+            "private": not {"name", "version"} & settings.keys(),
+            "license": both or SEE_NOTICE,
+            "model_license": model or own,
+        },
+        "license_file": next((path for path in files if path.is_file()), None),
+    }
+
+
+def _license_of(config: Path | None) -> str | None:
+    """The licence that the front matter of a model's README names, as Hugging Face defines it."""
+    readme = None if config is None else config.parent / "README.md"
+    if readme is None or not readme.is_file():
+        return None
+    front = _FRONT_MATTER.match(readme.read_text(encoding="utf-8", errors="replace"))
+    named = front and _LICENSE.search(front[1])
+    return named[1] if named else None
