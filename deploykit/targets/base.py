@@ -53,9 +53,9 @@ class PackageOptions:
 
     `cpu` is the CPU that native kernels are compiled for, `native` for this machine. `devices` are what else kernels
     are for, such as `vulkan`. `compiling` is what the compiler is asked for. `source` is the model file, if there is
-    one, and `place` its path. `version` is the version of deploykit named in generated files. Before the complete folder is put in its place,
-    `require_unchanged` is called, then `check`; an exception of either prevents the folder. `format` is one of the
-    target's formats, empty for the usual one, and `settings` are its settings by name."""
+    one, and `place` its path. `version` is the version of deploykit named in generated files. Before the complete
+    folder is put in its place, `require_unchanged` is called, then `check`; an exception of either prevents the folder.
+    `format` is one of the target's formats, empty for the usual one, and `settings` are its settings by name."""
 
     cpu: str = "native"
     devices: tuple[str, ...] = ()

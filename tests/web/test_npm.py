@@ -76,7 +76,7 @@ def test_what_npm_refuses(settings: dict[str, str], words: str) -> None:
 
 
 def test_an_unknown_setting(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no setting 'names': it has name, version, license"):
+    with pytest.raises(UsageError, match="no setting 'names': it has device, name, version, license"):
         built(onnx.parser.parse_model(ABS), tmp_path / "cnn", names="cnn")
 
 

@@ -8,7 +8,7 @@ import { addressOf, startWorker } from './workers.mjs';
 
 /** @typedef {{ resolve: (value: any) => void, reject: (error: unknown) => void, functions: Function[] }} Waiting */
 /** @typedef {{ functions: Function[], signals: AbortSignal[], pictures: Promise<ImageBitmap>[] }} Beside what is sent */
-/** @typedef {{ fixed: object, methods: string[], functions?: Record<string, About> }} About a model */
+/** @typedef {{ fixed: object, methods: string[], functions?: Record<string, About>, tokenizer?: About }} About a model */
 /** @typedef {new (tensor: any, shapes: any) => object} Ragged */
 
 const CLASSES = {
@@ -34,6 +34,11 @@ const THREADS = 'runtime/worker.mjs';
  * @param {Ragged} [ragged] the class of ragged outputs
  */
 export async function loadInWorker(names, locate, { folder, ...options }, ragged) {
+  for (const name of /** @type {const} */ (['fetch', 'gpuDevice'])) {
+    if (options[name] !== undefined) {
+      throw new UsageError(`'${name}' is of this page, a model in a worker cannot have it: load without 'worker'`);
+    }
+  }
   const elsewhere = folder === undefined ? undefined : (/** @type {string} */ name) => locate(`runtime/${name}`);
   const remote = new Remote(ragged);
   /** @type {import('./workers.mjs').Script} */
@@ -126,10 +131,15 @@ class Remote {
    * @param {string} [of] the name of a function
    * @returns {object}
    */
-  #target({ fixed, methods, functions }, of) {
+  #target({ fixed, methods, functions, tokenizer }, of) {
     const called = methods.map((method) => [method, (/** @type {any[]} */ ...args) => this.call({ method, of, args })]);
     const others = Object.entries(functions ?? {}).map(([name, own]) => [name, this.#target(own, name)]);
-    return { ...fixed, ...Object.fromEntries(called), ...(functions && { functions: Object.fromEntries(others) }) };
+    return {
+      ...fixed,
+      ...Object.fromEntries(called),
+      ...(functions && { functions: Object.fromEntries(others) }),
+      ...(tokenizer && { tokenizer: this.#target(tokenizer, 'tokenizer') }),
+    };
   }
 
   /**

@@ -3,11 +3,14 @@
 import { DeviceTensor } from './kept.mjs';
 
 /** @typedef {Record<string, any>} Target a model, one of its functions, or a tensor */
-/** @typedef {{ method: string, of?: string | number, args: any[] }} Call `of`: a function, or the number of a tensor */
+/**
+ * `of`: a function, the tokenizer, or the number of a tensor
+ * @typedef {{ method: string, of?: string | number, args: any[] }} Call
+ */
 
 /** What changes during the life of a model. */
 const STATE = ['device', 'deviceReason', 'threads', 'threadsReason', 'weightBytes', 'launches', 'trace'];
-const FIXED = ['name', 'inputs', 'outputs', 'dims'];
+const FIXED = ['name', 'inputs', 'outputs', 'dims', 'mostTokens'];
 /** Methods of the classes of models; others are members of a model. */
 const METHODS = ['run', 'profile', 'memory', 'reset'];
 
@@ -33,7 +36,7 @@ export function serve(load) {
       model.chosen?.then(told);
       return describe(model);
     }
-    const target = typeof of === 'number' ? tensors.get(of) : of ? model.functions[of] : model;
+    const target = typeof of === 'number' ? tensors.get(of) : of ? (model.functions?.[of] ?? model[of]) : model;
     return target[method](...args);
   };
 
@@ -92,7 +95,9 @@ function describe(/** @type {Target} */ target) {
   const methods = new Set([...METHODS.filter((name) => typeof target[name] === 'function'), ...own]);
   /** @type {object} */
   const functions = target.functions && mapped(target.functions, describe);
-  return { fixed: picked(target, FIXED), methods: [...methods], functions };
+  /** @type {object} */
+  const tokenizer = target.tokenizer && describe(target.tokenizer);
+  return { fixed: picked(target, FIXED), methods: [...methods], functions, tokenizer };
 }
 
 /**
