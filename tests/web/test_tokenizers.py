@@ -11,7 +11,9 @@ import deploykit
 from deploykit.text import Tokenizer
 from tests.frontends.huggingface.test_texts import TEXTS, folder_of
 from tests.web.test_ragged import evaluated, in_node
+from tests.web.test_remote import both
 from tests.web.test_types import OPTIONS, check
+from tests.web.tools import run
 
 pytestmark = pytest.mark.slow
 
@@ -78,3 +80,23 @@ def test_types(web: Path) -> None:
     settings = {"compilerOptions": {**OPTIONS, "types": []}, "include": ["app.mts"]}
     (web.parent / "tsconfig.json").write_text(json.dumps(settings))
     assert check(web.parent) == []
+
+
+def test_the_tokenizer_of_a_model_in_a_worker(web: Path) -> None:
+    script = f"""
+    const {{ tokenizer, mostTokens }} = await load({{ device: 'wasm' }});
+    const text = {json.dumps(TEXTS[1])};
+    const {{ ids, special }} = await tokenizer.encode(text, {{ pair: 'b' }});
+    const refused = await Promise.resolve().then(() => tokenizer.encode(1)).catch(({{ name }}) => name);
+    return {{ ids, special, count: await tokenizer.count(text), text: await tokenizer.decode(ids), mostTokens, refused }};
+    """
+    found = both(web, script)
+    assert found["mostTokens"] == MOST
+    assert found["refused"] == "UsageError"
+
+
+def test_what_a_model_in_a_worker_cannot_have(web: Path) -> None:
+    program = f"import {{ load }} from '{web.as_uri()}/index.mjs';"
+    program += "await load({ worker: true, fetch }).catch(({ name, message }) => console.log(name, message));"
+    result = run("node", "--input-type=module", "-e", program, folder=web)
+    assert result.stdout.startswith("UsageError 'fetch' is of this page, a model in a worker cannot have it")
