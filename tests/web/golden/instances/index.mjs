@@ -19,6 +19,21 @@ const FILES = {
   'weights/000.bin': new URL('./weights/000.bin', import.meta.url),
 };
 
+/** The models that pages of this origin keep in Cache Storage: `{ model, folder, version, bytes }` of each. */
+export async function cachedModels() {
+  const { cachedModels: list } = await import('./runtime/storage.mjs');
+  return list();
+}
+
+/**
+ * Remove the models with this name from Cache Storage, or all models.
+ * @param {string} [model]
+ */
+export async function clearCache(model) {
+  const { clearCache: clear } = await import('./runtime/storage.mjs');
+  return clear(model);
+}
+
 /** How the model is called. */
 const CALL = {"takes":{"scale":"float","spans":"list[Span]","pair":"tuple[int, Tensor[4]]"},"gives":"tuple[list[Tensor[2]], tuple[float, bool], list[int], Tensor[2, 2]]","unions":{"Span":[{"name":"Span","fields":{"start":"int","weight":"float","vector":"Tensor[4]","matrix":"Tensor[2, 4]","flags":"list[bool]"}}]},"functions":[{"name":"main","calls":[],"together":[],"cells":["main","main_2","main_3"],"waits":false}],"cells":[{"name":"main","takes":["Tensor[4]","Tensor[4]"],"numbers":0,"gives":["Tensor[2]"],"words":7,"elements":2,"written":3,"operators":3,"beside":0,"gathered":0,"looked_up":false,"after":[],"phase":1,"depth":1},{"name":"main_2","takes":["Tensor[2, 4]"],"numbers":0,"gives":["Tensor[2, 2]"],"words":6,"elements":4,"written":1,"operators":1,"beside":0,"gathered":0,"looked_up":false,"after":[],"phase":1,"depth":1},{"name":"main_3","takes":["Tensor[2, 2]","Tensor[2, 2]"],"numbers":0,"gives":["Tensor[2, 2]"],"words":7,"elements":4,"written":1,"operators":1,"beside":0,"gathered":0,"looked_up":false,"after":["main_2","main_3"],"phase":2,"depth":null}],"policy":"critical"};
 
