@@ -55,6 +55,28 @@ def test_a_linked_folder_outside_of_the_project(
         assert (each["threads"], each["threadsReason"]) == (2, "asked for")
 
 
+@pytest.mark.parametrize("name", VITES)
+def test_a_dependency_of_a_dependency(archive: Path, model: onnx.ModelProto, tmp_path: Path, name: str) -> None:
+    """Vite up to version 7 joins the package with the library that depends on it: an error names the setting."""
+    folder = project(tmp_path / "app", archive)
+    library = folder / "node_modules" / "library"
+    library.mkdir()
+    (library / "package.json").write_text('{ "version": "1.0.0", "type": "module", "exports": "./index.js" }')
+    (library / "index.js").write_text("export { load } from 'model-small';")
+    main = folder / "src" / "main.js"
+    main.write_text(main.read_text().replace("'model-small'", "'library'"))
+    with serving(*vite(name), "--port", "0", folder=folder) as address:
+        found = found_in(f"{address}/")
+    advice = "optimizeDeps: { exclude: ['model-small'] }"
+    if "error" in found:
+        assert found["error"].startswith("UsageError: the server of Vite moved this package away from its files: ")
+        assert advice in found["error"]
+        (folder / "vite.config.js").write_text(f"export default {{ {advice} }};")
+        with serving(*vite(name), "--port", "0", folder=folder) as address:
+            found = found_in(f"{address}/")
+    require_right(found, model)
+
+
 @pytest.mark.parametrize("mode", ["production", "development"])
 @pytest.mark.parametrize("name", VITES)
 def test_what_vite_builds(archive: Path, model: onnx.ModelProto, tmp_path: Path, name: str, mode: str) -> None:

@@ -11,8 +11,11 @@ import onnx
 import pytest
 
 import deploykit
+from bench.browser import find_chromium
+from tests.frontends.huggingface.test_picture_answers import folder_of as pictures_of
 from tests.frontends.huggingface.test_texts import folder_of
 from tests.frontends.running_mean import running_mean, weights
+from tests.web.projects import found_in, hosted
 from tests.web.tools import run
 
 USED = """
@@ -159,3 +162,34 @@ def test_texts_and_ragged_results(tmp_path: Path) -> None:
     return [one, two];"""
     one, (first, _) = both(tmp_path / "web", script)
     assert one[0]["label"] == first[0]["label"]
+
+
+DRAWN = """<!doctype html><canvas width="24" height="16"></canvas><script type="module">
+import { load } from './web/index.mjs';
+const canvas = document.querySelector('canvas');
+const context = canvas.getContext('2d');
+['red', 'lime', 'blue', 'white'].forEach((color, at) => {
+  context.fillStyle = color;
+  context.fillRect(6 * at, 4 * at, 6, 16 - 4 * at);
+});
+const image = new Image();
+image.src = canvas.toDataURL();
+await image.decode();
+const given = () => [canvas, image, context.getImageData(0, 0, 24, 16)];
+globalThis.found = (async () => {
+  const models = [await load({ device: 'wasm' }), await load({ device: 'wasm', worker: true })];
+  const [here, there] = await Promise.all(models.map((model) => model.classify(given())));
+  return { here, there };
+})().catch((error) => ({ error: String(error) }));
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
+def test_pictures_of_a_page(tmp_path: Path) -> None:
+    deploykit.build(pictures_of(tmp_path / "model", "classify"), "webgpu", output=tmp_path / "web")
+    (tmp_path / "index.html").write_text(DRAWN)
+    with hosted(tmp_path) as address:
+        found = found_in(f"{address}/index.html")
+    assert found["there"] == found["here"]
+    assert len(found["here"]) == 3

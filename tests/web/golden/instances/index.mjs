@@ -42,6 +42,10 @@ const CALL = {"takes":{"scale":"float","spans":"list[Span]","pair":"tuple[int, T
  * @param {import('./runtime/model.mjs').LoadOptions & { worker?: boolean }} [options]
  */
 export async function load({ worker = false, ...options } = {}) {
+  if (options.folder === undefined && `${FILES['manifest.json']}`.includes('/.vite/deps/')) {
+    const advice = "add optimizeDeps: { exclude: ['spans'] } to the configuration of Vite";
+    throw new UsageError(`the server of Vite moved this package away from its files: ${advice}`);
+  }
   const locate = options.folder === undefined ? (name) => FILES[name] : filesIn(options.folder);
   if (!worker) {
     return dynamic(loadFrom, CALL)(locate, options);

@@ -40,6 +40,10 @@ export async function clearCache(model) {
  * @param {import('./runtime/model.mjs').LoadOptions & { worker?: boolean }} [options]
  */
 export async function load({ worker = false, ...options } = {}) {
+  if (options.folder === undefined && `${FILES['manifest.json']}`.includes('/.vite/deps/')) {
+    const advice = "add optimizeDeps: { exclude: ['model-small'] } to the configuration of Vite";
+    throw new UsageError(`the server of Vite moved this package away from its files: ${advice}`);
+  }
   const locate = options.folder === undefined ? (name) => FILES[name] : filesIn(options.folder);
   if (!worker) {
     return loadFrom(locate, options);
