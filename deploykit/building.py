@@ -110,7 +110,7 @@ def build(
     from deploykit.compiler.observer import STAGES, Observer
     from deploykit.compiler.program.placement import CAPACITY
     from deploykit.pipeline import build_artifact
-    from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, require_settings
+    from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, own_options
 
     frontend = find_frontend(model)
     quantizes = options.get("quantize") is not None
@@ -120,8 +120,8 @@ def build(
     if watch.stop_after is not None and watch.stop_after not in STAGES:
         raise UsageError(f"there is no stage '{watch.stop_after}'; there are {', '.join(STAGES)}")
     place = find_target(target) if isinstance(target, str) else target
-    require_settings(place, platform.format, platform.settings or {})
-    place = configured(place, platform.settings or {})
+    own_settings = own_options(place, platform.format, platform.settings or {})
+    place = configured(place, own_settings)
     sweep()
     if watch.stop_after is None:
         check_output(Path(output))
@@ -147,7 +147,7 @@ def build(
             compiling=chosen(CompileOptions, options),
             check=check,
             format=platform.format,
-            settings=platform.settings or {},
+            own=own_settings,
         ),
         Observer(
             watch.on_stage,

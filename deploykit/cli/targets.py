@@ -15,13 +15,25 @@ from deploykit.cli.verb import verb
 @verb
 def targets(*, json_output: Json = False) -> None:
     """List the targets: whether their artifacts can be built and run here, and with what."""
+    from deploykit.options.option import options_of
+    from deploykit.targets.base import options_of_target
     from deploykit.targets.base import targets as all_targets
 
     found = [(target, target.check()) for target in all_targets().values()]
     if not has_compiler():
         found = [(target, replace(available, build=False)) for target, available in found]
     if json_output:
-        print_json([{"name": t.name, "description": t.description, **asdict(available)} for t, available in found])
+        print_json(
+            [
+                {
+                    "name": target.name,
+                    "description": target.description,
+                    **asdict(available),
+                    "options": [option.document() for option in options_of(options_of_target(target)).values()],
+                }
+                for target, available in found
+            ]
+        )
         return
     rows = table("target", "builds here", "runs here", "what it gives", "detail")
     for target, available in found:

@@ -73,7 +73,8 @@ def option(
 
 def options_of(kind: type) -> dict[str, Option]:
     """The options of a dataclass, by name."""
-    types = kind.__annotations__
+    kinds = reversed(kind.__mro__)
+    types = {name: text for each in kinds for name, text in getattr(each, "__annotations__", {}).items()}
     return {
         entry.name: Option(entry.name, types[entry.name], entry.default, entry.metadata.get(_ENTRY))
         for entry in dataclasses.fields(kind)

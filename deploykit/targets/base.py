@@ -8,15 +8,16 @@ they compile, so that artifacts can be listed and run without it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deploykit.basics.installation import installed_version
 from deploykit.errors import UsageError
+from deploykit.options.option import options_of
 from deploykit.options.parts import USUAL, CompileOptions
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class PackageOptions:
     are for, such as `vulkan`. `compiling` is what the compiler is asked for. `source` is the model file, if there is
     one, and `place` its path. `version` is the version of deploykit named in generated files. Before the complete
     folder is put in its place, `require_unchanged` is called, then `check`; an exception of either prevents the folder.
-    `format` is one of the target's formats, empty for the usual one, and `settings` are its settings by name."""
+    `format` is one of the target's formats, empty for the usual one. `own` are the target's own options, of the type
+    `Target.Options`; `None` is as if none was given."""
 
     cpu: str = "native"
     devices: tuple[str, ...] = ()
@@ -65,16 +67,16 @@ class PackageOptions:
     require_unchanged: Callable[[], None] = lambda: None
     check: FinalCheck | None = None
     format: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    own: Any = None
     version: str = field(default_factory=installed_version)
 
 
 class Target(Protocol):
     """One platform. `name` is what the user types, `description` is one line.
 
-    A target may also have `formats`, the forms of its artifacts, the usual one first, and `settings`: for each setting
-    of a build that only this target has, its name and one line that describes it. Where the variants depend on
-    settings, `with_settings` gives the target with them."""
+    A target may also have `formats`, the forms of its artifacts, the usual one first, and `Options`, a frozen dataclass
+    of what only this target can be told, as texts (`deploykit.options.option`). Where the variants depend on them,
+    `configured` gives the target with these options."""
 
     name: str
     description: str
@@ -144,21 +146,33 @@ def find_target(name: str) -> Target:
     return target
 
 
-def require_settings(target: Target, form: str, settings: Iterable[str]) -> None:
-    """Raise `UsageError` unless the target has this format (empty: the usual one) and these settings."""
+@dataclass(frozen=True)
+class NoOptions:
+    """The own options of a target that has none."""
+
+
+def options_of_target(target: Target) -> type[Any]:
+    return getattr(target, "Options", NoOptions)
+
+
+def own_options(target: Target, form: str, given: Mapping[str, str]) -> Any:
+    """The target's own options. Raises `UsageError` unless it has this format (empty: the usual one), and these
+    options."""
     formats: Sequence[str] = getattr(target, "formats", ())
-    known: Mapping[str, str] = getattr(target, "settings", {})
+    kind = options_of_target(target)
     if form and form not in formats:
         raise UsageError(f"target {target.name} has no format '{form}': it has {', '.join(formats) or 'one form'}")
-    for name in settings:
+    known = options_of(kind)
+    for name in given:
         if name not in known:
             raise UsageError(f"target {target.name} has no setting '{name}': it has {', '.join(known) or 'none'}")
+    return kind(**given)
 
 
-def configured(target: Target, settings: Mapping[str, str]) -> Target:
-    """The target with these settings, if its variants depend on them: it then has `with_settings`."""
-    change: Callable[[Mapping[str, str]], Target] | None = getattr(target, "with_settings", None)
-    return target if change is None or not settings else change(settings)
+def configured(target: Target, own: Any) -> Target:
+    """The target with its own options, if its variants depend on them."""
+    change: Callable[[Any], Target] | None = getattr(target, "configured", None)
+    return target if change is None else change(own)
 
 
 @cache

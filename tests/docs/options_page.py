@@ -11,6 +11,7 @@ from pathlib import Path
 from deploykit.options.option import options_of
 from deploykit.options.parts import CheckOptions, CompileOptions, PlatformOptions, QuantizeOptions, WatchOptions
 from deploykit.sources.base import frontends
+from deploykit.targets.base import options_of_target, targets
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
@@ -35,6 +36,15 @@ def page() -> str:
     for frontend in frontends().values():
         if options_of(frontend.Options):
             text += "\n" + "\n".join(_section(f"The source is {frontend.description}", frontend.Options)) + "\n"
+    for target in targets().values():
+        if own := options_of(options_of_target(target)):
+            text += (
+                f"\n## The target {target.name}\n\nEach is given as `--set NAME=VALUE`, in Python in `settings`.\n\n"
+            )
+            text += "| name | default | |\n|---|---|---|\n"
+            for option in own.values():
+                default = "" if option.default is None else f"`{option.default}`"
+                text += f"| `{option.name}` | {default} | {option.document()['help']} |\n"
     for title, kind in _PARTS.items():
         text += "\n" + "\n".join(_section(title, kind)) + "\n"
     return text

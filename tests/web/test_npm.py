@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import deploykit
 from deploykit.cli import app
 from deploykit.errors import UsageError
-from deploykit.targets.webgpu.npm import npm_view
+from deploykit.targets.webgpu.npm import NpmOptions, npm_view
 from tests.frontends.huggingface.test_texts import folder_of
 from tests.web.tools import ROOT, npm
 
@@ -72,11 +72,11 @@ def test_a_package_without_a_name_is_not_published(tmp_path: Path) -> None:
 )
 def test_what_npm_refuses(settings: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
-        npm_view("cnn", settings, None)
+        npm_view("cnn", NpmOptions(**settings), None)
 
 
 def test_an_unknown_setting(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no setting 'names': it has device, name, version, license"):
+    with pytest.raises(UsageError, match="no setting 'names': it has name, version, license, device"):
         built(onnx.parser.parse_model(ABS), tmp_path / "cnn", names="cnn")
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_setting(tmp_path: Path) -> None:
 )
 def test_the_licence_that_a_folder_names(tmp_path: Path, readme: str, expected: str) -> None:
     (tmp_path / "README.md").write_text(readme)
-    assert npm_view("cnn", {}, tmp_path / "config.json")["npm"]["license"] == expected
+    assert npm_view("cnn", NpmOptions(), tmp_path / "config.json")["npm"]["license"] == expected
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.options.option import option
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
@@ -56,6 +58,13 @@ _PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+@dataclass(frozen=True)
+class AndroidOptions:
+    package: str | None = option(None, "the package of the Java classes, by default org.deploykit.<name>")
+    group: str = option("org.deploykit", "the group of the Maven coordinates")
+    version: str = option("1.0", "the version of the Maven coordinates")
+
+
 class AndroidTarget:
     """The target for Android. `abis` are the names of the kinds of CPU to build for, by default all; an unknown one is
     refused with `UsageError`. `form` is the format of builds that do not choose one."""
@@ -63,11 +72,7 @@ class AndroidTarget:
     name = "android"
     description = "an AAR for Android apps, or libraries for C and C++ (--format so), without NDK and Gradle"
     formats = (AAR, LIBRARIES)
-    settings: Mapping[str, str] = {
-        "package": "the package of the Java classes, by default org.deploykit.<name>",
-        "group": "the group of the Maven coordinates, by default org.deploykit",
-        "version": "the version of the Maven coordinates, by default 1.0",
-    }
+    Options = AndroidOptions
 
     def __init__(self, abis: Iterable[str] | None = None, form: str = AAR) -> None:
         self._abis = None if abis is None else tuple(abis)
@@ -160,7 +165,7 @@ class AndroidTarget:
         view = package_view(program, options.version)
         view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
         view |= {"instances": program.dynamic, **answers.views(program, options.version)}
-        view |= _names(view["prefix"], options.settings)
+        view |= _names(view["prefix"], options.own or AndroidOptions())
         java = (options.format or self._form) == AAR
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with Scratch() as place:
@@ -258,15 +263,14 @@ def _further(program: Program) -> tuple[Path, ...]:
     return (*own, *answers.sources(program))
 
 
-def _names(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+def _names(prefix: str, own: AndroidOptions) -> dict[str, str]:
     """The names of the Java package and of the Maven artifact. Raises `UsageError` for names that cannot be."""
     from deploykit.targets.android.java import KEYWORDS, package_name
 
-    package = settings.get("package", package_name(prefix))
+    package = package_name(prefix) if own.package is None else own.package
     if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):
         raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
-    names = {"package": package, "group": settings.get("group", "org.deploykit")}
-    names["release"] = settings.get("version", "1.0")
+    names = {"package": package, "group": own.group, "release": own.version}
     for name in ("group", "release"):
         if not _WORD.fullmatch(names[name]):
             raise UsageError(f"'{names[name]}' cannot be part of Maven coordinates: use letters, digits, '.', '_', '-'")

@@ -12,6 +12,7 @@ demo.html README.md                  a page to try the model, and instructions
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from deploykit.basics.parallel import each
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import find_wasm_compiler
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.options.option import option
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.linking import link, link_text
-from deploykit.targets.webgpu.npm import MODEL_LICENSE, SETTINGS, npm_view
+from deploykit.targets.webgpu.npm import MODEL_LICENSE, NpmOptions, npm_view
 from deploykit.targets.webgpu.scripts import scripts
 
 if TYPE_CHECKING:
@@ -78,26 +80,30 @@ LISTS = {"int64": f" | Int32Array{_WHOLE}", "uint64": _WHOLE}
 """What else an input may be given as, by dtype, where that is not a list of numbers."""
 
 
+@dataclass(frozen=True)
+class WebOptions(NpmOptions):
+    device: str | None = option(None, "wasm or webgpu: leave out the files for the other one")
+
+
 class WebTarget:
     """The target for web pages and node. `modules` are the WebAssembly modules to build; a package cannot be loaded on
     a device whose module is missing. Raises `UsageError` for an unknown module."""
 
     name = "webgpu"
     description = "a package for web pages and node: WebAssembly and WebGPU shaders, loaded by plain JavaScript"
-    settings: Mapping[str, str] = {"device": "wasm or webgpu: leave out the files for the other one", **SETTINGS}
+    Options = WebOptions
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
         if not self.modules or not set(self.modules) <= set(MODULES):
             raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
 
-    def with_settings(self, settings: Mapping[str, str]) -> WebTarget:
-        device = settings.get("device")
-        if device is None:
+    def configured(self, own: WebOptions) -> WebTarget:
+        if own.device is None:
             return self
-        if device not in OF_DEVICES:
-            raise UsageError(f"there is no device '{device}': there are {' and '.join(OF_DEVICES)}")
-        return WebTarget(OF_DEVICES[device])
+        if own.device not in OF_DEVICES:
+            raise UsageError(f"there is no device '{own.device}': there are {' and '.join(OF_DEVICES)}")
+        return WebTarget(OF_DEVICES[own.device])
 
     def check(self) -> Availability:
         from deploykit.engines.web.node import find_node
@@ -167,7 +173,7 @@ class WebTarget:
         javascript = scripts(load, functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
-        view |= npm_view(view["prefix"], options.settings, options.place)
+        view |= npm_view(view["prefix"], options.own or WebOptions(), options.place)
         if view["license_file"] is not None:
             (folder / MODEL_LICENSE).write_bytes(view["license_file"].read_bytes())
         for name, text in javascript.items():

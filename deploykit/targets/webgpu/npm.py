@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploykit.errors import UsageError
+from deploykit.options.option import option
 
-SETTINGS = {
-    "name": "the name of the npm package, such as @me/cnn, by default that of the model",
-    "version": "its version, by default 1.0.0",
-    "license": "the licence of the model as an SPDX identifier, by default what its folder says",
-}
-"""The settings of a build, with what they are."""
+
+@dataclass(frozen=True)
+class NpmOptions:
+    name: str | None = option(None, "the name of the npm package, such as @me/cnn, by default that of the model")
+    version: str | None = option(None, "its version, by default 1.0.0")
+    license: str | None = option(None, "the model's licence as an SPDX identifier, by default what its folder says")
+
 
 RUNTIME_LICENSE = "Apache-2.0"
 MODEL_LICENSE = "LICENSE.model"
@@ -42,29 +44,29 @@ _KNOWN = {name.lower(): name for name in _SPDX.split()}
 """The identifiers of SPDX that folders of models name, which write them in small letters."""
 
 
-def npm_view(prefix: str, settings: Mapping[str, str], place: Path | None) -> dict[str, Any]:
+def npm_view(prefix: str, given: NpmOptions, place: Path | None) -> dict[str, Any]:
     """What the templates of the package need. `place` is the model's file, or the configuration of its folder.
 
     Raises `UsageError` for a name or a version that npm refuses, and for a licence that is no identifier."""
     config = place if place is not None and place.name == CONFIG else None
-    name = settings.get("name", prefix.lower().replace("_", "-").strip("-")[:LONGEST_NAME])
-    version = settings.get("version", "1.0.0")
+    name = prefix.lower().replace("_", "-").strip("-")[:LONGEST_NAME] if given.name is None else given.name
+    version = "1.0.0" if given.version is None else given.version
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME or name in _RESERVED:
         rule = f"use small letters, digits, '-', '_' and '.', up to {LONGEST_NAME} characters, as in cnn or @me/cnn"
         raise UsageError(f"'{name}' cannot be the name of an npm package: {rule}")
     if not _VERSION.fullmatch(version):
         raise UsageError(f"'{version}' cannot be the version of an npm package: use three numbers, as in 1.2.0")
-    own = settings.get("license") or _license_of(config)
-    if "license" in settings and not re.fullmatch(r"[A-Za-z0-9.+-]+", settings["license"]):
-        raise UsageError(f"'{settings['license']}' is no SPDX identifier: use one like Apache-2.0 or MIT")
-    model = _KNOWN.get((own or "").lower(), own if "license" in settings else None)
+    own = given.license or _license_of(config)
+    if given.license is not None and not re.fullmatch(r"[A-Za-z0-9.+-]+", given.license):
+        raise UsageError(f"'{given.license}' is no SPDX identifier: use one like Apache-2.0 or MIT")
+    model = _KNOWN.get((own or "").lower(), own if given.license is not None else None)
     both = model if model in (None, RUNTIME_LICENSE) else f"{RUNTIME_LICENSE} AND {model}"
     files = () if config is None else (config.parent / file for file in _FILES)
     return {
         "npm": {
             "name": name,
             "version": version,
-            "private": not {"name", "version"} & settings.keys(),
+            "private": given.name is None and given.version is None,
             "license": both or SEE_NOTICE,
             "model_license": model or own,
         },
