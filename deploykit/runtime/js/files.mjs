@@ -29,7 +29,11 @@ const SILENCE = 30_000;
 
 /**
  * A transfer of several callers, with the bytes so far.
- * @typedef {{ callers: Set<Transfer>, stop: AbortController, loaded: number, file: Promise<Uint8Array<ArrayBuffer>> }} Shared
+ * @typedef {object} Shared
+ * @property {Set<Transfer>} callers
+ * @property {AbortController} stop
+ * @property {number} loaded
+ * @property {Promise<Uint8Array<ArrayBuffer>>} file
  */
 
 /** The transfers that are under way, by address and checksum. */
@@ -164,7 +168,12 @@ export function fetchJson(url, signal, source) {
  * @param {Source} [source]
  */
 async function parsed(url, signal, source) {
-  const text = isLocal(url) ? new TextDecoder().decode(await readFile(url)) : await (await request(url, { cache: 'no-cache', signal }, source)).text();
+  let text;
+  if (isLocal(url)) {
+    text = new TextDecoder().decode(await readFile(url));
+  } else {
+    text = await (await request(url, { cache: 'no-cache', signal }, source)).text();
+  }
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -317,8 +326,8 @@ function isLocal({ protocol }) {
 }
 
 /**
- * Read a file on a disk, in node, or in a `data:` URL. Bundlers make these of small files; pages with a content security
- * policy cannot fetch them.
+ * Read a file on a disk, in node, or in a `data:` URL. Bundlers make these of small files; pages with a content
+ * security policy cannot fetch them.
  * @param {URL} url
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */

@@ -159,7 +159,8 @@ function tensorOf(port, input) {
   const plain = ArrayBuffer.isView(input) || Array.isArray(input);
   const { data, shape: given, dims } = /** @type {any} */ (plain ? { data: input } : input);
   if (typeof data === 'function') {
-    throw new UsageError(`input '${port.name}' is a tensor that another package keeps: pass its await data(), with its shape`);
+    const found = `input '${port.name}' is a tensor that another package keeps`;
+    throw new UsageError(`${found}: pass its await data(), with its shape`);
   }
   if (dims && !given) {
     throw new ShapeError(`input '${port.name}' has dims: their name here is shape, pass { data, shape: [${dims}] }`);

@@ -16,6 +16,7 @@ export * from './errors.mjs';
 /** @typedef {import('./inputs.mjs').Input} Input */
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
+/** @typedef {import('./files.mjs').Source} Source */
 /** @typedef {import('./trial.mjs').Trial} Trial */
 /** @typedef {'webgpu' | 'wasm'} Device */
 
@@ -40,8 +41,8 @@ export * from './errors.mjs';
  * @property {number} [threads] for parallel loops, if the page is cross-origin isolated; by default up to 4
  * @property {boolean} [cache] keep files, and what `auto` chose, in Cache Storage, if there is one; by default true
  * @property {string | URL} [folder] where the package is served, which `locate` knows
- * @property {import('./files.mjs').Source['fetch']} [fetch] fetches files, such as with headers, in place of that of the engine
- * @property {import('./files.mjs').Source['files']} [files] the files of the package by name, which are then not fetched
+ * @property {Source['fetch']} [fetch] fetches files, such as with headers, in place of that of the engine
+ * @property {Source['files']} [files] the files of the package by name, which are then not fetched
  * @property {GPUPowerPreference} [powerPreference] which adapter is asked for; by default `high-performance`
  * @property {GPUDevice} [gpuDevice] a device of the page that the model shares
  */

@@ -252,7 +252,8 @@ function whyAlone(threads) {
  */
 export async function fetchPlan(locate, manifest, device, source) {
   const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
-  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), { store: null, source, onBytes: () => {} });
+  const transfer = { store: null, source, onBytes: () => {} };
+  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), transfer);
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 

@@ -56,7 +56,8 @@ function methodsOf(model, { kind, pixels, picture, outputs, labels, scores }) {
       ({ length }) => new Call(kind, options, more, length),
       async (/** @type {Picture} */ one, call) => {
         const points = pixelsOf(one);
-        const results = await model.run(/** @type {any} */ ({ [pixels]: prepared(points, picture) }), { signal: call.signal });
+        const inputs = { [pixels]: prepared(points, picture) };
+        const results = await model.run(/** @type {any} */ (inputs), { signal: call.signal });
         return read(outputs.map((name) => /** @type {any} */ (results)[name]), points);
       },
     );

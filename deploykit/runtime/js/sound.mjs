@@ -25,7 +25,8 @@ import { resampled } from './resampling.mjs';
  */
 
 /** @typedef {Float32Array | Int16Array | AudioBuffer} Sound */
-/** @typedef {number | import('./answering.mjs').CallOptions & { rate?: number } | undefined} Options a number is a rate */
+/** @typedef {import('./answering.mjs').CallOptions} CallOptions */
+/** @typedef {number | CallOptions & { rate?: number } | undefined} Options a number is a rate */
 /** @typedef {{ data: Float32Array, shape: readonly number[] }} Dense */
 
 /** What is added to the variance, so that silence stays silence. */

@@ -10,6 +10,7 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
 /** @typedef {import('./model.mjs').Model} Model */
 /** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
 /** @typedef {import('./model.mjs').Locate} Locate */
+/** @typedef {import('./model.mjs').Manifest} Manifest */
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
 
 /**
@@ -59,7 +60,7 @@ export const texts = answering(fetchTokenizer, methodsOf, (inputs, { tokenizer, 
  * @param {LoadOptions} [options]
  */
 export async function fetchTokenizer(locate, options) {
-  const manifest = /** @type {import('./model.mjs').Manifest & { task: Task }} */ (await fetchManifest(locate, options));
+  const manifest = /** @type {Manifest & { task: Task }} */ (await fetchManifest(locate, options));
   const { files, task } = manifest;
   const given = options ?? {};
   const store = storeOf(locate, manifest, given).catch(() => null);

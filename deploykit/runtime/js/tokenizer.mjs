@@ -150,7 +150,10 @@ export function publicOf(tokenizer, most) {
     /** How many tokens a text has. */
     count: (/** @type {string} */ text, /** @type {Options | undefined} */ options) => encode(text, options).ids.length,
     /** The text of tokens, without special ones unless `skipSpecial` is false. */
-    decode: (/** @type {Iterable<number | bigint>} */ ids, /** @type {{ skipSpecial?: boolean } | undefined} */ options) => {
+    decode: (
+      /** @type {Iterable<number | bigint>} */ ids,
+      /** @type {{ skipSpecial?: boolean } | undefined} */ options,
+    ) => {
       const { skipSpecial = true } = checkOptions(options, ['skipSpecial'], 'decode');
       return tokenizer.decode(Array.from(ids, Number), skipSpecial);
     },

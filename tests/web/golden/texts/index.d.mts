@@ -74,7 +74,7 @@ export interface LoadOptions {
   files?: ReadonlyMap<string, Content> | Record<string, Content>;
   /** Which adapter is asked for; by default `high-performance`. */
   powerPreference?: 'low-power' | 'high-performance';
-  /** A device of the page, which goes on after the model. Its errors that the page does not capture count as the model's. */
+  /** A device of the page, which goes on after the model. Errors that the page does not capture count as the model's. */
   gpuDevice?: { readonly queue: object; readonly limits: object; readonly lost: Promise<unknown> };
 }
 
