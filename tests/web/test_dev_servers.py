@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from urllib.request import urlopen
 
 import onnx
 import pytest
@@ -136,6 +137,8 @@ def test_next(archive: Path, model: onnx.ModelProto, tmp_path: Path, command: st
         built = run(*next_js, "build", *flags, folder=folder, timeout=300)
         assert built.returncode == 0, built.stdout + built.stderr
     with serving(*next_js, command, *(flags if command == "dev" else ()), "-p", "0", folder=folder) as address:
+        # The server builds the page when it is asked for the first time.
+        urlopen(address, timeout=300).close()
         found, in_worker = (found_in(f"{address}/?threads=2{also}") for also in ("", "&worker=true"))
     for each in (found, in_worker):
         require_right(each, model)
