@@ -57,7 +57,7 @@ zoo: setup ## Export models with PyTorch and others, build and compare them, and
 
 NPM_CI := $(BIN)/npm ci --no-audit --no-fund --loglevel=error
 LARGE := tests/web/npm/node_modules
-packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json $(LARGE)/.package-lock.json $(VENV)/minilm ## Install JavaScript and a model for some tests
+packages: node_modules/.package-lock.json apps/web/node_modules/.package-lock.json $(VENV)/minilm $(LARGE)/.package-lock.json ## Install JavaScript and a model for some tests
 
 # Without its dependencies, which are what its authors run it with.
 $(VENV)/minilm: | setup
