@@ -66,7 +66,11 @@ def split_halves(entries: Entries, name: str, array: np.ndarray) -> np.ndarray:
     place = re.fullmatch(r"blk\.\d+\.attn_([qk])\.(weight|bias)", name)
     if place is None:
         return array
-    heads = entries["attention.head_count" if place[1] == "q" else "attention.head_count_kv"]
+    heads = entries["attention.head_count"]
+    if place[1] == "k":
+        heads = entries.get("attention.head_count_kv", heads)
+    if array.shape[0] % (2 * heads):
+        raise UsageError(f"'{name}' has {array.shape[0]} rows, which {heads} heads cannot share: the file is damaged")
     pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(array.shape)
 
