@@ -68,8 +68,8 @@ def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_
     """Whether the buffer `target` can be computed in the memory of the buffer with that source.
 
     The first step that writes `target` must be a top-level step, and neither it nor a later step may fail. From this
-    step on nothing may read the other buffer, except this step itself if it is a launch that may write its result over
-    that operand. Writing a tensor whose size depends on `data_dims` may fail, because there may be no room for it."""
+    step on nothing may read the other buffer, except this step itself if it copies that buffer, or if it is a launch
+    that may write its result over that operand. Writing a tensor whose size depends on `data_dims` may fail, because there may be no room for it."""
     reads, writes = [], []
     failing = -1
     for numbered in number_steps(trace.steps):
@@ -85,6 +85,8 @@ def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_
     if last != writes[0].number:
         return last < writes[0].number
     inputs = reads_and_writes(step)[0]
+    if isinstance(step, Copy):
+        return trace.buffers[trace.tensors[step.source].buffer].source == source
     at = [i for i, t in enumerate(inputs) if trace.buffers[trace.tensors[t].buffer].source == source]
     return isinstance(step, Launch) and len(at) == 1 and at[0] in _candidates(trace, step)
 

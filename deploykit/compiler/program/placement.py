@@ -178,6 +178,7 @@ def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int
             copied.append((state, tensor))
         else:
             assigned[buffer] = state
+            _drop_copy(trace, buffer, state)
     held = [_held(trace, tensor, news) for _, tensor in copied]
     for (state, _), source in zip(copied, held, strict=True):
         own = next((i for i, b in enumerate(trace.buffers) if b.source == ("state", state)), len(trace.buffers))
@@ -187,6 +188,17 @@ def _assign_states(model: ImportedModel, trace: Trace, outputs: Mapping[int, int
         trace.tensors.append(target)
         trace.steps.append(Copy(len(trace.tensors) - 1, source))
     return assigned
+
+
+def _drop_copy(trace: Trace, buffer: int, state: int) -> None:
+    """Remove the copy of a state to the buffer that takes its place."""
+
+    def copies(step: Step) -> bool:
+        if not isinstance(step, Copy) or trace.tensors[step.target].buffer != buffer:
+            return False
+        return trace.buffers[trace.tensors[step.source].buffer].source == ("state", state)
+
+    trace.steps[:] = [step for step in trace.steps if not copies(step)]
 
 
 def _held(trace: Trace, tensor: int, states: Iterable[int]) -> int:

@@ -21,6 +21,7 @@ from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredPart, LoweredParts
 from deploykit.compiler.operators.building import control_flow
+from deploykit.compiler.operators.building.context import UPDATES
 from deploykit.compiler.operators.building.index_checks import checked_bounds, is_check, shortened
 from deploykit.compiler.program.ir import (
     BindDim,
@@ -313,6 +314,9 @@ class _Walker:
         arguments = [a if _is_scalar(a) else self.value(a, env) for a in call.args[1].fields]
         outputs = [self.from_type(name if len(types) == 1 else f"{name}_{i}", t) for i, t in enumerate(types)]
         indices, lowered = self.pool.kernel(call.args[0].name_hint)
+        if UPDATES in (self.module[call.args[0]].attrs or {}):
+            self.steps.append(Copy(outputs[0], arguments[0]))
+            arguments[0] = outputs[0]
         scalars = self.match(self.module[call.args[0]], [*arguments, *outputs])
         tensors = [a for a in arguments if isinstance(a, int)] + outputs
         if isinstance(lowered, LoweredParts):

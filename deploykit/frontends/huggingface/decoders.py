@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
-from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, head, text_encoder, untyped
+from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, Way, head, text_encoder, untyped
 from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
-from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
+from deploykit.frontends.huggingface.tensors import Module, Tensor
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 """The names of layers whose tokens see all others, and of those whose tokens see only those near them, in
@@ -54,6 +53,7 @@ def text_decoder(
     are those of a `Family`."""
     facts["fixed"] = {**DECODER, **facts.get("fixed", {})}
     facts["harmless"] = ("is_decoder", *facts.get("harmless", ()))
+    facts.setdefault("remembers", alike)
 
     def register(encode: Encoder) -> Encoder:
         text_encoder(prefixes, base=base, types=untyped, **facts)(encode)
@@ -72,7 +72,7 @@ def next_words(base: str, table: str, out: str) -> Head:
         tied = bool(c.tie_word_embeddings)
         weight = m.tied(f"{out}.weight", source, int(c.vocab_size), int(x.shape[-1]), tied=tied)
         m.named("logits")
-        y = x @ weight.transpose(1, 0)
+        y = text.asked(x) @ weight.transpose(1, 0)
         cap = c.get("final_logit_softcapping")
         return {"logits": (y / cap).activation("tanh") * cap if cap else y}
 
@@ -91,6 +91,12 @@ class Heads:
     def of(cls, c: Config) -> Heads:
         size = c.get("head_dim") or c.hidden_size // c.num_attention_heads
         return cls(c.num_attention_heads, c.get("num_key_value_heads") or c.num_attention_heads, size)
+
+
+def alike(c: Config) -> list[tuple[int, int]]:
+    """Heads of keys that are the same in all layers."""
+    heads = Heads.of(c)
+    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
 
 
 Norm: TypeAlias = Callable[[Module, str, Tensor], Tensor]
@@ -115,10 +121,6 @@ class Attention:
     scale: float | None = None
     softcap: float | None = None
 
-    @cached_property
-    def mask(self) -> Tensor:
-        return as_mask(self.text.mask)
-
     def __call__(self, m: Module, x: Tensor, number: int) -> Tensor:
         heads, turn = Heads.of(self.c), self.turns[number]
         q, k, v = self.projected(m, x, heads)
@@ -137,17 +139,8 @@ class Attention:
         return [m.linear(name, x, width, bias=self.bias[0]) for name, width in zip(names, widths, strict=True)]
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, heads: Heads, number: int) -> Tensor:
-        window = self.windows[number]
-        return q.attend(
-            k,
-            v,
-            (heads.queries, heads.keys),
-            self.mask,
-            causal=True,
-            scale=self.scale,
-            window=(-1 if window is None else window - 1, -1),
-            softcap=self.softcap or 0.0,
-        )
+        pair = (heads.queries, heads.keys)
+        return self.text.attended(q, k, v, Way(number, pair, self.scale, self.windows[number], self.softcap or 0.0))
 
 
 def turned(c: Config, text: Text) -> list[Rotary | None]:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface import families
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.tensors import Module, Tensor
+from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 
 Outputs: TypeAlias = Mapping[str, Tensor]
 """Results by the names that transformers gives them."""
@@ -34,12 +35,57 @@ IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 @dataclass(frozen=True)
 class Text:
     """The inputs of a text model, each (batch, seq): ids of tokens, a mask that is 1 where a token counts, and the type
-    of each token, if the family has types. A text has at most `longest` tokens; None if there is no limit."""
+    of each token, if the family has types. A text has at most `longest` tokens; None if there is no limit.
+
+    Decoders ask it what depends on where tokens are: in whole texts, which are here, or in parts of texts whose
+    beginnings were read before (`generation.Step`)."""
 
     ids: Tensor
     mask: Tensor
     types: Tensor | None = None
     longest: int | None = None
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """Which keys count."""
+        return as_mask(self.mask)
+
+    def numbers(self) -> Tensor:
+        """The number of each token among those of its text that count, from 1 on; 0 where it does not count."""
+        return self.mask.counted(0)
+
+    def placed(self, table: Tensor) -> Tensor:
+        """The rows of a table (1, positions, width) for the positions of tokens."""
+        return table.slice(1, 0, self.ids.shape[1])
+
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, way: Way) -> Tensor:
+        """Attention to the tokens in front."""
+        return q.attend(
+            k,
+            v,
+            way.heads,
+            self.keys,
+            causal=True,
+            scale=way.scale,
+            window=(-1 if way.window is None else way.window - 1, -1),
+            softcap=way.softcap,
+        )
+
+    def asked(self, x: Tensor) -> Tensor:
+        """The states of the tokens for which scores of the next words are asked: all."""
+        return x
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a layer attends, by its number: the numbers of `heads` of queries and of keys, the factor of scores (None: by
+    the size of heads), how many tokens a query sees, itself included (None: all), and the bound of scores (0: none)."""
+
+    layer: int
+    heads: tuple[int, int]
+    scale: float | None = None
+    window: int | None = None
+    softcap: float = 0.0
 
 
 Encoder: TypeAlias = Callable[[Module, Config, Text], Tensor]
@@ -58,7 +104,8 @@ class Family:
     an ending of `heads`. `defaults` are the values of entries that a configuration may lack. `aliases` are the family's
     own names of entries, and the usual ones. `fixed` are entries that must have this value if they are there, because
     the family computes nothing else. `harmless` are entries that change no results. `unread` are beginnings of names of
-    weights that a file may have although no result needs them."""
+    weights that a file may have although no result needs them. `remembers(config)` gives the number and the size of the
+    heads of keys of each layer of a decoder, which remembers the keys and values of tokens; None for other models."""
 
     name: str
     prefix: str
@@ -71,6 +118,7 @@ class Family:
     fixed: Mapping[str, Any]
     harmless: tuple[str, ...]
     unread: tuple[str, ...]
+    remembers: Callable[[Config], Sequence[tuple[int, int]]] | None = None
     heads: dict[str, Head] = field(default_factory=dict)
 
 
@@ -108,6 +156,7 @@ def text_encoder(
     fixed: Mapping[str, Any] = EMPTY,
     harmless: tuple[str, ...] = (),
     unread: tuple[str, ...] = (),
+    remembers: Callable[[Config], Sequence[tuple[int, int]]] | None = None,
 ) -> Callable[[Encoder], Encoder]:
     """Registers an encoder of texts for types of configurations, each with the beginning of its architectures' names.
     The other arguments are those of `Family`."""
@@ -115,7 +164,7 @@ def text_encoder(
     def register(encode: Encoder) -> Encoder:
         for name, prefix in prefixes.items():
             FAMILIES[name] = Family(
-                name, prefix, base, encode, positions, types, defaults, aliases, fixed, harmless, unread
+                name, prefix, base, encode, positions, types, defaults, aliases, fixed, harmless, unread, remembers
             )
         return encode
 

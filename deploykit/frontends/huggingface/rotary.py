@@ -56,11 +56,10 @@ def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
         raise UsageError("positions are tables here: say how long texts are, as in --dim seq=1..512")
     turns, scale = frequencies(c, size, text.longest, settings)
     angles = np.arange(text.longest, dtype=np.float32)[:, None] * turns[None, :]
-    length = text.ids.shape[1]
 
     def table(values: np.ndarray) -> Tensor:
         whole = text.ids.of(text.ids.ctx.constant((values * np.float32(scale))[None], "float32"))
-        return whole.slice(1, 0, length)
+        return text.placed(whole)
 
     return Rotary(table(np.cos(angles)), table(np.sin(angles)))
 

@@ -33,6 +33,9 @@ Bound: TypeAlias = "IntExpr | list[IntExpr] | Callable[[Sequence[IntExpr]], IntE
 """The bound of several dims: one for all, one for each, or a function that gives it for the next dim from the earlier
 ones."""
 
+UPDATES = "deploykit.updates"
+"""The attribute of a kernel whose result is its first input but for the elements that it writes."""
+
 MAXIMUM_RUNTIME_INTEGERS = 64
 """A runtime integer tensor longer than this is never read element by element as dims."""
 
@@ -274,21 +277,36 @@ class Context:
         return known(np.asarray(elements, dtype=object), dtype)
 
     @overload
-    def kernel(self, name: str, build: Build, *inputs: Value, dtype: str, pattern: int | None = None) -> Value: ...
+    def kernel(
+        self, name: str, build: Build, *inputs: Value, dtype: str, pattern: int | None = None, updates: bool = False
+    ) -> Value: ...
 
     @overload
     def kernel(
-        self, name: str, build: Build, *inputs: Value, dtype: tuple[str, ...], pattern: int | None = None
+        self,
+        name: str,
+        build: Build,
+        *inputs: Value,
+        dtype: tuple[str, ...],
+        pattern: int | None = None,
+        updates: bool = False,
     ) -> tuple[Value, ...]: ...
 
     def kernel(
-        self, name: str, build: Build, *inputs: Value, dtype: str | tuple[str, ...], pattern: int | None = None
+        self,
+        name: str,
+        build: Build,
+        *inputs: Value,
+        dtype: str | tuple[str, ...],
+        pattern: int | None = None,
+        updates: bool = False,
     ) -> Value | tuple[Value, ...]:
         """Add a kernel. `build` takes one TE placeholder of storage dtype per input and returns the TE outputs.
 
         `dtype` is the logical dtype of the output, or a tuple with the dtype of each; accordingly, the result is a
         value or a tuple of values. Expressions in the TE may use any dim of the model. `pattern` is that of TVM for
-        the fusion with other kernels, where its own analysis would not find it."""
+        the fusion with other kernels, where its own analysis would not find it. A kernel that `updates` writes only
+        those elements of its result that differ from its first input, which it does not read."""
         args = [self.tensor(v) for v in inputs]
         placeholders = [
             te.placeholder(v.shape, storage_dtype(v.dtype), name=f"x{i}" if len(inputs) > 1 else "x")
@@ -302,6 +320,7 @@ class Context:
             check_shape(shape)
         func, scalars = self._primitive_function(placeholders, results)
         func = func if pattern is None else func.with_attr("op_pattern", pattern)
+        func = func.with_attr(UPDATES, 1) if updates else func
         gvar = self.shared.library.add_func(func, re.sub(r"\W+", "_", name))
         types = [relax.TensorType(s, storage_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
         call = relax.call_tir(gvar, relax.Tuple([*args, *scalars]), types if len(types) > 1 else types[0])

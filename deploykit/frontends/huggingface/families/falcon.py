@@ -54,6 +54,17 @@ def block(m: Module, c: Config, x: Tensor, attend: Attention, number: int) -> Te
     return x + y + mlp(m["mlp"], c, normed)
 
 
+def heads_of(c: Config) -> Heads:
+    count = c.num_attention_heads
+    keys = (c.num_kv_heads or count) if c.new_decoder_architecture else 1 if c.multi_query else count
+    return Heads(count, keys, c.hidden_size // count)
+
+
+def remembers(c: Config) -> list[tuple[int, int]]:
+    heads = heads_of(c)
+    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
+
+
 def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:
     return m.layer_norm(name, x, c.layer_norm_epsilon)
 
@@ -61,9 +72,8 @@ def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:
 def attention(m: Module, c: Config, x: Tensor, attend: Attention, number: int) -> Tensor:
     """The layer for queries, keys and values has them group by group: the queries that share a key, the key and the
     value."""
-    count, turn = c.num_attention_heads, attend.turns[number]
-    keys = (c.num_kv_heads or count) if c.new_decoder_architecture else 1 if c.multi_query else count
-    heads = Heads(count, keys, c.hidden_size // count)
+    turn, heads = attend.turns[number], heads_of(c)
+    count, keys = heads.queries, heads.keys
     (batch, length, _), group = x.shape, count // keys
     y = m.linear("query_key_value", x, (count + 2 * keys) * heads.size, bias=c.bias)
     y = y.reshape(batch, length, keys, group + 2, heads.size)

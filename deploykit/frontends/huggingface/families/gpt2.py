@@ -41,7 +41,8 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor
 )
 def gpt2(m: Module, c: Config, text: Text) -> Tensor:
     x = m.embedding("wte", text.ids, c.vocab_size)
-    x = x + m.positions("wpe", x, c.max_position_embeddings)
+    places = m.weight("wpe.weight", c.max_position_embeddings, c.hidden_size)
+    x = x + text.placed(places.reshape(1, *places.shape))
     attend = Attention(c, text, [], everywhere(c))
     for number, layer in enumerate(m.layers("h", c.num_hidden_layers)):
         x = x + attention(layer["attn"], c, layer.layer_norm("ln_1", x, c.layer_norm_epsilon), attend, number)

@@ -33,7 +33,7 @@ def opt(m: Module, c: Config, text: Text) -> Tensor:
     projected = c.word_embed_proj_dim not in (None, c.hidden_size)
     x = m.embedding("embed_tokens", text.ids, c.vocab_size)
     x = m.linear("project_in", x, c.hidden_size, bias=False) if projected else x
-    x = x + m.embedding("embed_positions", text.mask.counted(0) + 1, c.max_position_embeddings + 2)
+    x = x + m.embedding("embed_positions", text.numbers() + 1, c.max_position_embeddings + 2)
     bias = (c.enable_bias, c.enable_bias)
     attend = Attention(c, text, [None] * c.num_hidden_layers, everywhere(c), bias, out="out_proj")
     for number, layer in enumerate(m.layers("layers", c.num_hidden_layers)):

@@ -1,0 +1,289 @@
+"""Keys and values of the tokens that a language model has read, in pages, and attention to them.
+
+A page has room for `PAGE` tokens. A sequence owns pages in any order, which a row of a table lists: its token `p` is in
+the page `table[sequence, p // PAGE]`, at the place `p % PAGE`. So sequences of different lengths share one memory, and
+two sequences may share the pages of what they have in common. (Source: Kwon et al., "Efficient Memory Management for
+Large Language Model Serving with PagedAttention", 2023.)
+
+    cache   (pages, 2, heads, size * PAGE): for each head of a page its keys, (size, PAGE), then its values, (PAGE, size)
+
+Keys lie with neighbouring tokens next to each other, so that scores are computed for a vector of tokens; values with
+neighbouring channels, so that they are added for a vector of channels. No sum goes over the lanes of a vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvm import ir, te, tirx
+
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.building.context import Context
+from deploykit.compiler.operators.building.expressions import compute
+from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
+from deploykit.compiler.operators.building.indices import checked
+from deploykit.compiler.operators.building.integers import clamp, expr, minimum
+from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.softmax_exp import power_of
+
+PAGE = 32
+"""Tokens of a page."""
+
+LANES = 16
+"""Elements that are computed together."""
+
+MOST_SUMS = 256
+"""The most sums that a kernel keeps: as many as fit into the registers of a CPU with wide vectors."""
+
+LOWEST = -3.0e38
+"""Less than every score. It is finite, so that the difference to itself is a number."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Where the tokens of a step are: `positions` (tokens) in their sequences, `sequences` (tokens), the row of `table`
+    (sequences, blocks) that lists the pages of each token's sequence. `count` is the number of pages."""
+
+    ctx: Context
+    positions: Value
+    sequences: Value
+    table: Value
+    count: IntExpr
+
+    @classmethod
+    def checked(
+        cls, ctx: Context, positions: Value, sequences: Value, table: Value, count: IntExpr, context: int
+    ) -> Pages:
+        """The same, where a run with a position, a sequence or a page that is not there is refused. A sequence has at
+        most `context` tokens."""
+        rows, blocks = table.shape
+        last = ctx.simplify(minimum(blocks * PAGE, context) - 1)
+        return cls(
+            ctx,
+            checked(ctx, positions, [(0, last)], 0, "positions"),
+            checked(ctx, sequences, [(0, rows - 1)], 1, "sequences"),
+            checked(ctx, table, [(0, count - 1)], 2, "pages"),
+            count,
+        )
+
+    @property
+    def tokens(self) -> IntExpr:
+        return self.positions.shape[0]
+
+    @cached_property
+    def places(self) -> Value:
+        """The place of each token in the cache: `page * PAGE + place in the page`."""
+        rows, blocks = self.table.shape
+
+        def build(positions: te.Tensor, sequences: te.Tensor, table: te.Tensor) -> te.Tensor:
+            def element(token: ir.Expr) -> ir.Expr:
+                position = expr(clamp(_wide(positions(token)), 0, blocks * PAGE - 1))
+                row = expr(clamp(_wide(sequences(token)), 0, rows - 1))
+                page = expr(clamp(_wide(table(row, tirx.truncdiv(position, expr(PAGE)))), 0, self.count - 1))
+                return page * PAGE + tirx.truncmod(position, expr(PAGE))
+
+            return compute((self.tokens,), element, name="places")
+
+        return self.ctx.kernel("places", build, self.positions, self.sequences, self.table, dtype="int64")
+
+    def stored(self, cache: Value, keys: Value, values: Value) -> Value:
+        """`cache` with the keys and values of the tokens, each (1, tokens, heads * size), at their places. If several
+        tokens have the same place, the last one stays."""
+        heads, size = _extents(cache)
+
+        def write(code: Code, _old: Array, new_keys: Array, new_values: Array, places: Array, result: Array) -> None:
+            with code.loop("token", self.tokens) as token:
+                place = code.cell("place", places[token])
+                page = code.cell("page", tirx.truncdiv(place.value, expr(PAGE)))
+                slot = code.cell("slot", tirx.truncmod(place.value, expr(PAGE)))
+                with code.loop("head", heads) as head:
+                    with code.loop("channel", size) as d:
+                        result[page.value, 0, head, d * PAGE + slot.value] = new_keys[0, token, head * size + d]
+                    with code.loop("element", size) as d:
+                        result[page.value, 1, head, slot.value * size + d] = new_values[0, token, head * size + d]
+
+        def build(*tensors: te.Tensor) -> list[te.Tensor]:
+            return imperative("store", tensors, [(cache.shape, "float32")], write)
+
+        return self.ctx.kernel("store", build, cache, keys, values, self.places, dtype="float32", updates=True)
+
+    def attended(
+        self,
+        queries: Value,
+        cache: Value,
+        *,
+        scale: float,
+        window: int | None = None,
+        softcap: float = 0.0,
+    ) -> Value:
+        """Attention of the `queries` (1, tokens, heads * size) of the tokens to the keys and values of their sequences,
+        up to their own positions; with a `window` to so many, the own included. A group of neighbouring heads of
+        queries shares a head of keys. Scores have a size below `softcap`, if it is not 0."""
+        heads, size = _extents(cache)
+        group = int(queries.shape[2]) // (heads * size)
+        together = next(n for n in range(group, 0, -1) if group % n == 0 and (n == 1 or n * size <= MOST_SUMS))
+        walk = _Walk(self, heads, size, together, group // together, scale, window, softcap)
+
+        def build(*tensors: te.Tensor) -> list[te.Tensor]:
+            return imperative("attend", tensors, [(queries.shape, "float32")], walk.write)
+
+        operands = (queries, cache, self.positions, self.sequences, self.table)
+        return self.ctx.kernel("paged_attention", build, *operands, dtype="float32")
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """The kernel of attention: for each token and each head of keys, page by page, with the sums of a softmax whose
+    greatest score is known only at the end. The heads of queries of a group are computed in `parts` of `group` heads.
+    (Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)"""
+
+    pages: Pages
+    heads: int
+    size: int
+    group: int
+    parts: int
+    scale: float
+    window: int | None
+    softcap: float
+
+    def write(
+        self, code: Code, queries: Array, cache: Array, positions: Array, sequences: Array, table: Array, result: Array
+    ) -> None:
+        rows, blocks = self.pages.table.shape
+        tasks = self.heads * self.parts
+        with code.shared("task", self.pages.tokens * tasks) as task:
+            token = code.cell("token", tirx.truncdiv(task, expr(tasks))).value
+            head = code.cell("head", tirx.truncdiv(tirx.truncmod(task, expr(tasks)), expr(self.parts))).value
+            part = code.cell("part", tirx.truncmod(task, expr(self.parts))).value
+            position = code.cell("position", expr(clamp(_wide(positions[token]), 0, blocks * PAGE - 1))).value
+            row = code.cell("row", expr(clamp(_wide(sequences[token]), 0, rows - 1))).value
+            first = code.cell("first", expr(0))
+            if self.window is not None:
+                first.value = tirx.max(position - (self.window - 1), expr(0))
+            sums = _Sums(code, self.group, self.size)
+            start = code.cell("start", tirx.truncdiv(first.value, expr(PAGE)))
+            count = code.cell("count", tirx.truncdiv(position, expr(PAGE)) + 1 - start.value)
+            with code.loop("step", count.value) as step:
+                block = code.cell("block", start.value + step)
+                page = code.cell("page", expr(clamp(_wide(table[row, block.value]), 0, self.pages.count - 1)))
+                low = code.cell("low", tirx.max(first.value - block.value * PAGE, expr(0)))
+                high = code.cell("high", tirx.min(position - block.value * PAGE, expr(PAGE - 1)))
+                self.scores(code, sums, queries, cache, token, head, part, page)
+                self.weighted(code, sums, low, high)
+                self.added(code, sums, cache, head, page, low, high)
+            for g in range(self.group):
+                for piece in range(0, self.size, LANES):
+                    with code.lanes(min(LANES, self.size - piece)) as lane:
+                        value = sums.total[g * sums.width + piece + lane] / sums.weight[g]
+                        result[0, token, self.channel(head, part, g) + piece + lane] = value
+
+    def channel(self, head: ir.Expr, part: ir.Expr, g: int) -> ir.Expr:
+        """The first channel of the queries of head `g` of a part of a group."""
+        return ((head * self.parts + part) * self.group + g) * self.size
+
+    def scores(
+        self,
+        code: Code,
+        sums: _Sums,
+        queries: Array,
+        cache: Array,
+        token: ir.Expr,
+        head: ir.Expr,
+        part: ir.Expr,
+        page: Cell,
+    ) -> None:
+        """The products of the queries with the keys of a page, scaled."""
+        pieces = range(0, PAGE, LANES)
+        for g in range(self.group):
+            for piece in pieces:
+                with code.lanes(LANES) as lane:
+                    sums.scores[g * PAGE + piece + lane] = 0.0
+        with code.loop("d", self.size) as d:
+            for g in range(self.group):
+                query = queries[0, token, self.channel(head, part, g) + d]
+                for piece in pieces:
+                    with code.lanes(LANES) as lane:
+                        at = g * PAGE + piece + lane
+                        key = cache[page.value, 0, head, d * PAGE + piece + lane]
+                        sums.scores[at] = sums.scores[at] + query * key
+
+    def weighted(self, code: Code, sums: _Sums, low: Cell, high: Cell) -> None:
+        """The weights of the tokens of a page, from their scores; the sums so far are scaled to the new maximum."""
+        for g in range(self.group):
+            best = code.cell(f"best{g}", sums.greatest[g])
+            for piece in range(0, PAGE, LANES):
+                with code.lanes(LANES) as lane:
+                    at = g * PAGE + piece + lane
+                    seen = tirx.all(expr(piece) + lane >= low.value, expr(piece) + lane <= high.value)
+                    sums.scores[at] = tirx.Select(seen, self.score(sums.scores[at]), _float(LOWEST))
+            with code.loop("slot", PAGE) as slot:
+                best.value = tirx.max(best.value, sums.scores[g * PAGE + slot])
+            factor = code.cell(f"factor{g}", power_of(sums.greatest[g] - best.value))
+            sums.greatest[g] = best.value
+            for piece in range(0, PAGE, LANES):
+                with code.lanes(LANES) as lane:
+                    at = g * PAGE + piece + lane
+                    seen = tirx.all(expr(piece) + lane >= low.value, expr(piece) + lane <= high.value)
+                    sums.scores[at] = tirx.Select(seen, power_of(sums.scores[at] - best.value), _float(0.0))
+            sums.weight[g] = sums.weight[g] * factor.value
+            with code.loop("slot", PAGE) as slot:
+                sums.weight[g] = sums.weight[g] + sums.scores[g * PAGE + slot]
+            for piece in range(0, self.size, LANES):
+                with code.lanes(LANES) as lane:
+                    at = g * sums.width + piece + lane
+                    sums.total[at] = sums.total[at] * factor.value
+
+    def score(self, product: ir.Expr) -> ir.Expr:
+        scaled = product * _float(self.scale)
+        return tirx.tanh(scaled / _float(self.softcap)) * _float(self.softcap) if self.softcap else scaled
+
+    def added(
+        self, code: Code, sums: _Sums, cache: Array, head: ir.Expr, page: Cell, low: Cell, high: Cell
+    ) -> None:
+        """Add the values of a page, with their weights."""
+        with code.loop("slot", high.value - low.value + 1) as index:
+            slot = low.value + index
+            for g in range(self.group):
+                for piece in range(0, self.size, LANES):
+                    count = min(LANES, self.size - piece)
+                    with code.lanes(count) as lane:
+                        at = g * sums.width + piece + lane
+                        value = cache[page.value, 1, head, slot * self.size + piece + lane]
+                        sums.total[at] = sums.total[at] + sums.scores[g * PAGE + slot] * value
+
+
+class _Sums:
+    """What is kept for each head of queries of a group: scores or weights of a page, the greatest score so far, the sum
+    of weights, and that of weighted values."""
+
+    def __init__(self, code: Code, group: int, size: int) -> None:
+        self.width = -(-size // LANES) * LANES
+        self.scores = code.room("scores", group * PAGE, "float32")
+        self.total = code.room("total", group * self.width, "float32")
+        self.greatest = code.room("greatest", group, "float32")
+        self.weight = code.room("weight", group, "float32")
+        for g in range(group):
+            self.greatest[g] = LOWEST
+            self.weight[g] = 0.0
+            for piece in range(0, self.width, LANES):
+                with code.lanes(LANES) as lane:
+                    self.total[g * self.width + piece + lane] = 0.0
+
+
+def shape_of(pages: IntExpr, heads: int, size: int) -> tuple[IntExpr, ...]:
+    """The shape of a cache."""
+    return (pages, 2, heads, size * PAGE)
+
+
+def _extents(cache: Value) -> tuple[int, int]:
+    """The number of heads of a cache, and their size."""
+    return int(cache.shape[2]), int(cache.shape[3]) // PAGE
+
+
+def _wide(value: ir.Expr) -> ir.Expr:
+    return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
+
+
+def _float(value: float) -> ir.Expr:
+    return tirx.const(value, "float32")
