@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -87,4 +88,23 @@ class PairEntry(_Task):
     padding: int | None = None
 
 
-TaskEntry: TypeAlias = Annotated[TextEntry | PictureEntry | SoundEntry | PairEntry, Field(discriminator="takes")]
+class LanguageEntry(_Task):
+    """A model that continues texts. A sequence has at most `context` tokens; their keys and values are in pages of
+    `page` tokens. What is more than `window` tokens back is not read again; None: all is. There are `words` tokens, and
+    one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
+    `special` tokens by their names; without one, there is none."""
+
+    takes: Literal["messages"] = "messages"
+    kind: Literal["generate"] = "generate"
+    context: int
+    page: int
+    words: int
+    window: int | None = None
+    stops: tuple[int, ...] = ()
+    template: str = ""
+    special: Mapping[str, str] = {}
+
+
+TaskEntry: TypeAlias = Annotated[
+    TextEntry | PictureEntry | SoundEntry | PairEntry | LanguageEntry, Field(discriminator="takes")
+]

@@ -21,6 +21,7 @@ class LoadKeywords(TypedDict, total=False):
     policy: str | None
     fuse: bool
     route: Literal["own", "torch"] | None
+    generate: bool
 
 
 class BuildKeywords(LoadKeywords, total=False):

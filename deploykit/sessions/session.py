@@ -30,6 +30,7 @@ from deploykit.errors import UsageError
 from deploykit.sessions.function import Function, Value, array_dtype, require_known, value_of
 from deploykit.sessions.instances import Instances
 from deploykit.sessions.interface import ValueInfo, text_of
+from deploykit.sessions.language.engine import PAGES
 from deploykit.sessions.submissions import Handle, Submissions
 from deploykit.sessions.tasks.answering import Answering
 from deploykit.targets.base import find_target
@@ -132,7 +133,7 @@ class Session(Answering):
         if self.manifest.dynamic is not None:
             self._instances = Instances(self.manifest.dynamic, self._only().run)
         if self.manifest.states is not None:
-            self.reset()
+            self._reset({})
 
     def __call__(self, instances: Iterable[Any] | None = None, /, **inputs: Value) -> Any:
         """Run the only function; see `Function`. Also raises `UsageError` if there are several functions.
@@ -201,12 +202,19 @@ class Session(Answering):
 
         Raises `UsageError` for an artifact without states, and for a size out of its bounds.
         """
+        task = self.manifest.task
+        if task is not None and task.takes == "messages":
+            self.language.resize((sizes or {}).get(PAGES))
+        else:
+            self._reset(sizes or {})
+
+    def _reset(self, sizes: Mapping[str, int]) -> None:
         states = self.manifest.states
         if states is None:
             raise UsageError(f"'{self.manifest.name}' has no states")
         known = {dim.name: dim for dim in states.dims}
-        require_known(sizes or {}, known)
-        self._engine.reset({name: value_of(dim, (sizes or {}).get(name)) for name, dim in known.items()})
+        require_known(sizes, known)
+        self._engine.reset({name: value_of(dim, sizes.get(name)) for name, dim in known.items()})
 
     @property
     def inputs(self) -> tuple[ValueInfo, ...]:

@@ -12,6 +12,12 @@ from deploykit.sources.base import Certainty
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
 
+GENERATE: bool = option(
+    True,
+    "A language model continues texts, token by token, and remembers what it has read. With --no-generate it takes "
+    "whole texts and gives the scores of the next word after each token.",
+)
+
 
 @dataclass(frozen=True)
 class FolderOptions:
@@ -21,6 +27,7 @@ class FolderOptions:
         "([b]torch[/]); by default the first one that covers its architecture.",
         choices=("own", "torch"),
     )
+    generate: bool = GENERATE
 
 
 class FolderFrontend:
@@ -37,10 +44,16 @@ class FolderFrontend:
         return Certainty.CERTAIN if is_on_hub(source) or is_folder(source) else Certainty.NO
 
     def load(self, source: Any, dims: DimBounds, options: FolderOptions) -> ImportedModel:
+        from deploykit.folders.language import generating_model
         from deploykit.folders.models import load_model
+        from deploykit.frontends.huggingface.folder import read_folder
+        from deploykit.frontends.huggingface.generation import generates
         from deploykit.frontends.huggingface.hub import downloaded
 
-        return load_model(downloaded(source), dims, options.route)
+        place = downloaded(source)
+        if options.generate and options.route != "torch" and generates(folder := read_folder(place)):
+            return generating_model(folder, dims)
+        return load_model(place, dims, options.route)
 
     def file(self, source: Any) -> Path | None:
         from deploykit.frontends.huggingface.folder import CONFIG

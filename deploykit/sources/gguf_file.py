@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit.sources.base import Certainty
+from deploykit.sources.folder import GENERATE
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GgufOptions:
-    """There are none."""
+    generate: bool = GENERATE
 
 
 class GgufFrontend:
@@ -35,12 +36,13 @@ class GgufFrontend:
             pass
         return Certainty.LIKELY if Path(source).suffix == ".gguf" else Certainty.NO
 
-    def load(self, source: Any, dims: DimBounds, options: GgufOptions) -> ImportedModel:  # noqa: ARG002
+    def load(self, source: Any, dims: DimBounds, options: GgufOptions) -> ImportedModel:
+        from deploykit.folders.language import generating_model
         from deploykit.folders.models import load_model
         from deploykit.frontends.gguf.importer import note_on, read_model
 
         folder = read_model(Path(source))
-        model = load_model(folder, dims)
+        model = generating_model(folder, dims) if options.generate else load_model(folder, dims)
         return replace(model, notes=(*model.notes, *note_on(folder)))
 
     def file(self, source: Any) -> Path | None:

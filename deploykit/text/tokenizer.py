@@ -1,19 +1,12 @@
 """The runtime's tokenizer through ctypes.
 
-The library of an artifact for this machine has it. For other artifacts its sources are compiled once. That library is
-kept among the files that deploykit keeps between processes, under a name that depends on the sources and on how they
-are compiled; later processes need no compiler.
+The library of an artifact for this machine has it. For other artifacts its sources are compiled once
+(`engines.native.kept_library`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -24,12 +17,8 @@ from numpy.typing import NDArray
 
 from deploykit import runtime
 from deploykit.basics.parallel import processors
-from deploykit.basics.scratch import Scratch
-from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.lanes import Lanes
-from deploykit.engines.native.caches import cache_folder
-from deploykit.engines.native.emulated import machine_of
-from deploykit.engines.native.library import load
+from deploykit.engines.native.kept_library import kept_library, library_with
 from deploykit.errors import ArtifactError, UsageError
 
 _OK, _CAPACITY = 0, 5
@@ -106,66 +95,16 @@ class Encoding:
     """1: the token was added."""
 
 
-def _place() -> Path | None:
-    """Where the library is kept; None if there is no such place."""
-    folder = cache_folder()
-    if folder is None:
-        return None
-    digest = hashlib.sha256()
-    for source in (*runtime.TEXT, *sorted(runtime.INCLUDE.glob("*.h"))):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    settings = (os.environ.get("CC"), os.environ.get("CFLAGS"), platform.machine(), platform.libc_ver())
-    digest.update(repr(settings).encode())
-    return folder / f"text-{digest.hexdigest()[:32]}.so"
-
-
-def _kept() -> ctypes.CDLL | None:
-    """The library that an earlier process compiled; None if there is none that can be loaded."""
-    place = _place()
-    try:
-        return None if place is None or not place.exists() else load(place)
-    except ArtifactError:
-        return None
-
-
-def _compiled() -> ctypes.CDLL:
-    """The library, compiled and kept for later processes."""
-    compiler = find_c_compiler()
-    with Scratch() as folder:
-        objects = []
-        for source in runtime.TEXT:
-            if source.suffix == ".c":
-                objects.append(Path(folder) / f"{source.stem}.o")
-                compiler.compile(source, objects[-1], "-O2", "-fPIC", f"-I{runtime.INCLUDE}")
-        library = Path(folder) / "text.so"
-        compiler.link_shared(objects, library)
-        _keep(library)
-        return load(library)
-
-
-def _keep(library: Path) -> None:
-    """Copy the library to its place, whole or not at all. Without room for it, later processes compile it again."""
-    place = _place()
-    if place is None:
-        return
-    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="text-", dir=place.parent) as folder:
-        shutil.copy(library, folder)
-        (Path(folder) / library.name).replace(place)
-
-
 @cache
 def _library() -> ctypes.CDLL:
     """Raises `ToolchainError` if there is no C compiler."""
-    return _declared(_kept() or _compiled())
+    return _declared(kept_library("text", runtime.TEXT))
 
 
 def _library_in(folder: Path) -> ctypes.CDLL | None:
     """The library of an artifact, if it runs on this machine and has the tokenizer."""
-    for path in folder.glob("lib*.so"):
-        with contextlib.suppress(ArtifactError):
-            if machine_of(path) == platform.machine() and hasattr(loaded := load(path), "dk_text_open"):
-                return _declared(loaded)
-    return None
+    found = library_with(folder, "dk_text_open")
+    return None if found is None else _declared(found)
 
 
 def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:

@@ -18,7 +18,7 @@ from deploykit.frontends.gguf.families import (
 )
 from deploykit.frontends.gguf.formats import array_of, blocks, is_plain, name_of
 from deploykit.frontends.gguf.reader import Gguf, read_gguf
-from deploykit.frontends.gguf.tokenizers import tokenizer_of, words_of
+from deploykit.frontends.gguf.tokenizers import documents_of, tokenizer_of, words_of
 from deploykit.frontends.huggingface.folder import CONFIG, Config, Folder
 from deploykit.frontends.huggingface.special import TOKENIZER
 
@@ -30,7 +30,7 @@ def read_model(path: Path) -> Folder:
     family = family_of(file)
     factors = {name: array_of(file.tensors[name]) for name in FACTORS if name in file.tensors}
     config = config_of(file, len(words_of(file)), factors)
-    documents = {CONFIG: config, TOKENIZER: tokenizer_of(file)}
+    documents = {CONFIG: config, TOKENIZER: tokenizer_of(file), **documents_of(file)}
     return Folder(path, Config(path, config), GgufWeights(file, family), (file.file,), documents)
 
 

@@ -12,6 +12,16 @@ from typing import Any
 from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.gguf.reader import Gguf
 
+SPECIAL_NAMES: Mapping[str, str | None] = {
+    "bos": "bos",
+    "eos": "eos",
+    "unknown": "unk",
+    "padding": "pad",
+    "eot": None,
+    "eom": None,
+}
+"""Special tokens by their names in GGUF, and their names in the files of a folder."""
+
 CONTROL, OWN, BYTE = 3, 4, 6
 """Types of tokens: those with a meaning of their own, those that users added, bytes."""
 
@@ -56,6 +66,25 @@ def tokenizer_of(file: Gguf) -> dict[str, Any]:
     vocabulary = {token: number for number, token in enumerate(tokens)}
     parts = _of_bytes(file, vocabulary) if kind == "gpt2" else _of_pieces(file, tokens, types, vocabulary)
     return {"added_tokens": added, "post_processor": _template(file, tokens, kind), **parts}
+
+
+def documents_of(file: Gguf) -> dict[str, Any]:
+    """What other files of a folder say: the special tokens, the template of conversations, and the tokens that end an
+    answer."""
+    tokens, metadata = words_of(file), file.metadata
+    numbers = {name: metadata.get(f"tokenizer.ggml.{name}_token_id") for name in SPECIAL_NAMES}
+    for name, number in numbers.items():
+        if number is not None and not (isinstance(number, int) and 0 <= number < len(tokens)):
+            raise UsageError(f"{file.path} is damaged: its token '{name}' is {number!r:.40} of {len(tokens)}")
+    settings: dict[str, Any] = {
+        f"{short}_token": tokens[number]
+        for name, short in SPECIAL_NAMES.items()
+        if short is not None and (number := numbers[name]) is not None
+    }
+    if isinstance(template := metadata.get("tokenizer.chat_template"), str):
+        settings["chat_template"] = template
+    stops = [number for name in ("eos", "eot", "eom") if (number := numbers[name]) is not None]
+    return {"tokenizer_config.json": settings, "generation_config.json": {"eos_token_id": stops}}
 
 
 def words_of(file: Gguf) -> Sequence[str]:

@@ -18,6 +18,10 @@ import numpy as np
 
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
+from deploykit.sessions.language.chat import Chat, prompt_of
+from deploykit.sessions.language.engine import Language
+from deploykit.sessions.language.generation import Generation, start
+from deploykit.sessions.language.measures import perplexity
 from deploykit.sessions.tasks.hearing import Sounds
 from deploykit.sessions.tasks.matching import Pairs
 from deploykit.sessions.tasks.texts import Span, Texts
@@ -35,6 +39,9 @@ class Answering(ABC):
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Any], /) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _reset(self, sizes: Mapping[str, int]) -> None: ...
 
     def embed(self, given: Any) -> np.ndarray:
         """A vector (width,) for a text or a picture, or (number, width) for several. Long texts are cut off."""
@@ -82,6 +89,42 @@ class Answering(ABC):
         first; for several texts, a list of lists of these. Raises `UsageError` for a text without a mask."""
         return self._answered(texts, lambda several: self.texts.fill(several, count))
 
+    def generate(
+        self,
+        prompt: str | Sequence[int] | Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        ignore_end: bool = False,
+        tools: Any = None,
+        **sampling: Any,
+    ) -> Generation:
+        """Continue a text, or the tokens of one, or answer the last of several messages, each with a `role` and
+        `content`. Gives the pieces of the answer as they are written (`Generation`); `.read()` gives all of it.
+
+        The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
+        that the model made for that, unless `ignore_end`, and before a text of `stop`. `sampling` are the settings of
+        `deploykit.language.sampling.Sampling`, such as `temperature`, `top_p` and `seed`.
+
+        Raises `UsageError` for an empty prompt, one that is too long, and for settings that are not possible."""
+        tokens = prompt_of(self.language, prompt, tools)
+        return start(self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, **sampling)
+
+    def chat(self, system: str | None = None, **settings: Any) -> Chat:
+        """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`."""
+        if self.language.template is None:
+            raise UsageError(f"'{self.manifest.name}' has no template of conversations: it continues texts")
+        return Chat(self.language, system, **settings)
+
+    def logits(self, given: str | Sequence[int]) -> np.ndarray:
+        """The scores (tokens, words) of what follows each token of a text."""
+        return self.language.logits(prompt_of(self.language, given))
+
+    def perplexity(self, text: str, length: int = 512) -> float:
+        """How well the model expects a text: the exponential of the mean information of its tokens, in parts of
+        `length` tokens. Lower is better."""
+        return perplexity(self.language, text, length)
+
     @property
     def _texts_or_pictures(self) -> Texts | Pictures:
         task = self.manifest.task
@@ -124,6 +167,18 @@ class Answering(ABC):
         if task is None or task.takes != "sound":
             raise self._no("sound")
         return Sounds(task, self.run)
+
+    @cached_property
+    def language(self) -> Language:
+        """What the model does with texts that it continues. Raises `UsageError` if it does not continue texts."""
+        task = self.manifest.task
+        if task is None or task.takes != "messages":
+            raise self._no("texts to continue")
+        from deploykit.text import Tokenizer
+
+        (file,) = task.files
+        tokenizer = Tokenizer((self.folder / file).read_bytes(), self.folder)
+        return Language(self.manifest, task, tokenizer, self.run, self._reset)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
         """The answer for several things, or the only one for a thing alone."""

@@ -1,0 +1,82 @@
+"""Models that generate, from Hugging Face folders and GGUF files: their tokenizer, the form of conversations, and the
+tokens that end an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from deploykit.artifact.tasks import LanguageEntry
+from deploykit.compiler.model import DimBounds, ImportedModel
+from deploykit.compiler.operators.pages import PAGE
+from deploykit.errors import UsageError
+from deploykit.folders.tasks import tables_of, without_task
+from deploykit.frontends.huggingface.folder import Folder, inside
+from deploykit.frontends.huggingface.generation import Generating, import_step
+from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
+from deploykit.text import FILE
+
+GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
+
+NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+"""Special tokens that templates know."""
+
+
+def generating_model(source: Path | Folder, dims: DimBounds | None = None) -> ImportedModel:
+    """The decoder of a folder as a model that generates; it takes tokens, without a method for texts, if there is no
+    tokenizer. Raises what `import_step` raises, and `UsageError` for a tokenizer that does not belong to the model."""
+    found = import_step(source, dims)
+    if not found.folder.has(TOKENIZER):
+        return without_task(found.model, f"the folder has no {TOKENIZER}")
+    tables = tables_of(found.folder, found.words)
+    return replace(found.model, task=_task(found), task_files={FILE: tables})
+
+
+def _task(found: Generating) -> LanguageEntry:
+    return LanguageEntry(
+        outputs=("logits",),
+        files=(FILE,),
+        context=found.context,
+        page=PAGE,
+        words=found.words,
+        window=found.window,
+        stops=_stops(found.folder, found.words),
+        template=_template(found.folder),
+        special=_special(found.folder),
+    )
+
+
+def _stops(folder: Folder, words: int) -> tuple[int, ...]:
+    """The tokens that end an answer: what the files say, and the token of that name."""
+    stops: list[int] = []
+    for where in (folder.object(GENERATION) or {}, folder.config):
+        given = where.get("eos_token_id")
+        stops += given if isinstance(given, list) else [] if given is None else [given]
+    if other := [stop for stop in stops if not isinstance(stop, int) or not 0 <= stop < words]:
+        raise UsageError(f"'eos_token_id' in {folder.path} is {other[0]!r:.40}; the model has {words} words")
+    return tuple(dict.fromkeys(stops))
+
+
+def _special(folder: Folder) -> dict[str, str]:
+    """The texts of special tokens by their names."""
+    found: dict[str, str] = {}
+    for name in NAMES:
+        for file in (SETTINGS, SPECIAL):
+            given: Any = folder.part(file, name)
+            text = given.get("content") if isinstance(given, Mapping) else given
+            if isinstance(text, str):
+                found.setdefault(name, text)
+    return found
+
+
+def _template(folder: Folder) -> str:
+    """The template of conversations, in a file of its own or among the settings of the tokenizer; of several, the one
+    that is called `default`. Empty if there is none."""
+    if folder.documents is None and (path := inside(folder.path, TEMPLATE)).is_file():
+        return path.read_text(encoding="utf-8")
+    given: Any = folder.part(SETTINGS, "chat_template")
+    if isinstance(given, list):
+        given = {part.get("name"): part.get("template") for part in given if isinstance(part, Mapping)}.get("default")
+    return given if isinstance(given, str) else ""

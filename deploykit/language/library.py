@@ -1,0 +1,81 @@
+"""The runtime's `language.h` through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+from deploykit import runtime
+from deploykit.engines.native.kept_library import kept_library
+
+
+class CPages(ctypes.Structure):
+    """`dk_pages`."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("count", "sequences", "blocks", "size", "window", "unused")),
+        *((name, ctypes.c_void_p) for name in ("table", "lengths", "first", "holders")),
+    )
+
+
+class CBias(ctypes.Structure):
+    """`dk_bias`."""
+
+    _fields_ = (("token", ctypes.c_int32), ("value", ctypes.c_float))
+
+
+class CSampling(ctypes.Structure):
+    """`dk_sampling`."""
+
+    _fields_ = (
+        ("temperature", ctypes.c_float),
+        ("top_k", ctypes.c_int32),
+        *((name, ctypes.c_float) for name in ("typical_p", "top_p", "min_p")),
+        *((name, ctypes.c_float) for name in ("repetition_penalty", "presence_penalty", "frequency_penalty")),
+        ("penalty_last", ctypes.c_int32),
+        ("bias_count", ctypes.c_int32),
+        ("biases", ctypes.c_void_p),
+    )
+
+
+class CChoice(ctypes.Structure):
+    """`dk_choice`."""
+
+    _fields_ = (("token", ctypes.c_int32), ("logprob", ctypes.c_float))
+
+
+class CStops(ctypes.Structure):
+    """`dk_stops`."""
+
+    _fields_ = (
+        ("texts", ctypes.c_void_p),
+        ("lengths", ctypes.c_void_p),
+        ("count", ctypes.c_int32),
+        ("held", ctypes.c_void_p),
+        ("held_bytes", ctypes.c_size_t),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Raises `ToolchainError` if it was never compiled on this machine and there is no C compiler."""
+    found = kept_library("language", runtime.LANGUAGE)
+    place, number = ctypes.c_void_p, ctypes.c_int32
+    for name, result, *arguments in (
+        ("dk_pages_bytes", ctypes.c_size_t, number, number, number),
+        ("dk_pages_open", None, place, place),
+        ("dk_pages_begin", number, place),
+        ("dk_pages_fork", number, place, number, number),
+        ("dk_pages_reserve", ctypes.c_bool, place, number, number),
+        ("dk_pages_append", None, place, number, number),
+        ("dk_pages_cut", None, place, number, number),
+        ("dk_pages_end", None, place, number),
+        ("dk_sampling_fault", ctypes.c_char_p, place),
+        ("dk_sample_bytes", ctypes.c_size_t, number),
+        ("dk_sample", ctypes.c_int, place, place, number, place, number, place, place, place),
+        ("dk_log_sum", ctypes.c_double, place, number),
+        ("dk_stops_add", ctypes.c_bool, place, place, ctypes.c_size_t, place, place),
+    ):
+        function = getattr(found, str(name))
+        function.restype, function.argtypes = result, arguments
+    return found

@@ -1,0 +1,60 @@
+"""The pages of the sequences of a model, as `runtime/language/pages.c` keeps them."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from deploykit.language.library import CPages, library
+
+
+class PageTable:
+    """Sequences by their numbers, the rows of `table` (sequences, blocks); a page that is not there is -1."""
+
+    def __init__(self, count: int, sequences: int, blocks: int, size: int, window: int | None) -> None:
+        self._library = library()
+        self._memory = np.zeros(self._library.dk_pages_bytes(count, sequences, blocks) // 8, np.int64)
+        self._pages = CPages(count, sequences, blocks, size, window or 0, 0)
+        self._place = ctypes.byref(self._pages)
+        self._library.dk_pages_open(self._place, self._memory.ctypes.data)
+        self.table = self._memory[: sequences * blocks].reshape(sequences, blocks)
+        start = sequences * blocks
+        self.lengths = self._memory[start:].view(np.int32)[:sequences]
+        """The tokens of each sequence whose keys and values are there; -1: no such sequence."""
+
+    @property
+    def count(self) -> int:
+        return int(self._pages.count)
+
+    @property
+    def unused(self) -> int:
+        """Pages that no sequence holds."""
+        return int(self._pages.unused)
+
+    def begin(self) -> int | None:
+        """A new sequence; None if there are too many."""
+        return _number(self._library.dk_pages_begin(self._place))
+
+    def fork(self, sequence: int, length: int) -> int | None:
+        """A new sequence that shares up to `length` tokens of another one; None if there are too many."""
+        return _number(self._library.dk_pages_fork(self._place, sequence, length))
+
+    def reserve(self, sequence: int, more: int) -> bool:
+        """Hold pages for further tokens; False, with nothing changed, if there are not enough."""
+        return bool(self._library.dk_pages_reserve(self._place, sequence, more))
+
+    def append(self, sequence: int, more: int) -> None:
+        """Further tokens are there."""
+        self._library.dk_pages_append(self._place, sequence, more)
+
+    def cut(self, sequence: int, length: int) -> None:
+        """Forget tokens behind the first `length`, and those that share a page with others."""
+        self._library.dk_pages_cut(self._place, sequence, length)
+
+    def end(self, sequence: int) -> None:
+        self._library.dk_pages_end(self._place, sequence)
+
+
+def _number(found: int) -> int | None:
+    return None if found < 0 else found

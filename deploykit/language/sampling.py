@@ -1,0 +1,84 @@
+"""How the next token is chosen, as `runtime/language/sampling.c` does it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from deploykit.errors import DataError, UsageError
+from deploykit.language.library import CBias, CChoice, CSampling, library
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """The settings, in the order in which they are applied: what is added to scores, penalties, which tokens are
+    possible, and the temperature. By default the token with the greatest score is chosen.
+
+    `seed` makes the same choices again, a number of 64 bits."""
+
+    logit_bias: Mapping[int, float] | None = None
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    penalty_last: int = 64
+    top_k: int = 0
+    typical_p: float = 1.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
+            raise UsageError(f"seed must be an integer of 64 bits, 0 or more; found {self.seed!r:.40}")
+        for name, given in ((entry.name, getattr(self, entry.name)) for entry in fields(self)):
+            whole = name in ("top_k", "penalty_last", "seed")
+            if name != "logit_bias" and not isinstance(given, int if whole else (int, float)):
+                raise UsageError(f"{name} must be {'an integer' if whole else 'a number'}; found {given!r:.40}")
+
+
+class Sampler:
+    """Chooses the tokens of one text. Raises `UsageError` for settings that are not possible."""
+
+    def __init__(self, settings: Sampling, words: int) -> None:
+        self._library, self._words = library(), words
+        biases = settings.logit_bias or {}
+        for token in biases:
+            if not 0 <= token < words:
+                raise UsageError(f"logit_bias has the token {token}; the model has {words}")
+        self._biases = (CBias * max(len(biases), 1))(*((token, value) for token, value in biases.items()))
+        names = [name for name, _ in CSampling._fields_ if name not in ("biases", "bias_count")]
+        try:
+            values = [getattr(settings, name) for name in names]
+            self._settings = CSampling(*values, len(biases), ctypes.addressof(self._biases))
+        except (TypeError, OverflowError) as error:
+            raise UsageError(f"settings of the choice of tokens: {error}") from error
+        fault = self._library.dk_sampling_fault(ctypes.byref(self._settings))
+        if fault is not None:
+            name = fault.decode()
+            raise UsageError(f"{name} is {getattr(settings, name)!r:.40}, which is not possible")
+        self._random = ctypes.c_uint64(settings.seed)
+        self._workspace = np.empty(self._library.dk_sample_bytes(words) // 8, np.int64)
+
+    def choose(self, scores: np.ndarray, earlier: Sequence[int] | np.ndarray) -> tuple[int, float]:
+        """The next token after `earlier`, and the logarithm of its probability. `scores` are (words). Raises
+        `DataError` if no token is possible."""
+        given = np.ascontiguousarray(scores, np.float32)
+        seen = np.asarray(earlier, np.int32)
+        choice = CChoice()
+        status = self._library.dk_sample(
+            *(ctypes.byref(self._settings), given.ctypes.data, self._words, seen.ctypes.data, len(seen)),
+            *(ctypes.byref(self._random), self._workspace.ctypes.data, ctypes.byref(choice)),
+        )
+        if status:
+            raise DataError("no token is possible: the model gave scores that are no numbers, or all were ruled out")
+        return int(choice.token), float(choice.logprob)
+
+
+def log_sum(scores: np.ndarray) -> float:
+    """What is subtracted from the scores (words) of tokens for the logarithms of their probabilities."""
+    given = np.ascontiguousarray(scores, np.float32)
+    return float(library().dk_log_sum(given.ctypes.data, len(given)))

@@ -1,0 +1,121 @@
+/* Language models that generate: the pages of sequences, the choice of tokens, and texts that end an answer.
+
+   All memory is the caller's. Nothing here allocates or writes a global. The numbers are the same on every target. */
+#ifndef DEPLOYKIT_LANGUAGE_H
+#define DEPLOYKIT_LANGUAGE_H
+
+#include "deploykit.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Pages of keys and values. A sequence holds pages for its tokens, in order; two sequences may share those of the
+   tokens that they have in common. */
+typedef struct dk_pages {
+    int32_t count;     /* pages in the memory of the model */
+    int32_t sequences; /* that may be there at once */
+    int32_t blocks;    /* pages of one sequence */
+    int32_t size;      /* tokens of a page */
+    int32_t window;    /* tokens that the model looks back, with the newest one; 0: all */
+    int32_t unused;    /* pages that no sequence holds */
+    int64_t* table;    /* (sequences, blocks): the pages of each sequence; -1: none */
+    int32_t* lengths;  /* tokens of each sequence whose keys and values are there; -1: no such sequence */
+    int32_t* first;    /* the first page of each sequence that is still held */
+    int32_t* holders;  /* of each page: how many sequences hold it */
+} dk_pages;
+
+/* Bytes of memory for so many pages and sequences, at a multiple of 8. */
+size_t dk_pages_bytes(int32_t count, int32_t sequences, int32_t blocks);
+
+/* Begin: no sequences. The fields up to `window` are set, and `memory` has `dk_pages_bytes`. */
+void dk_pages_open(dk_pages* pages, void* memory);
+
+/* A new sequence without tokens: its row of the table, or -1 if there are too many. */
+int32_t dk_pages_begin(dk_pages* pages);
+
+/* A new sequence that shares the first `length` tokens of another one, as far as they fill whole pages: its length says
+   how many those are. -1 if there are too many sequences. */
+int32_t dk_pages_fork(dk_pages* pages, int32_t sequence, int32_t length);
+
+/* Hold pages for `more` tokens behind those of a sequence. False, with nothing changed, if there are not enough. */
+bool dk_pages_reserve(dk_pages* pages, int32_t sequence, int32_t more);
+
+/* So many tokens behind those of a sequence have keys and values now. Pages that are out of the window are given
+   back. */
+void dk_pages_append(dk_pages* pages, int32_t sequence, int32_t more);
+
+/* Forget all tokens of a sequence but the first `length`. Those that remain in a page that others hold, too, are
+   forgotten with it: its length says how many are left. With pages given back that these tokens need, none is left. */
+void dk_pages_cut(dk_pages* pages, int32_t sequence, int32_t length);
+
+/* End a sequence. */
+void dk_pages_end(dk_pages* pages, int32_t sequence);
+
+/* What is added to the score of a token. */
+typedef struct dk_bias {
+    int32_t token;
+    float value;
+} dk_bias;
+
+/* How the next token is chosen. These steps follow each other: biases, penalties, top_k, typical_p, top_p, min_p,
+   temperature. */
+typedef struct dk_sampling {
+    float temperature;        /* scores are divided by it; 0: the token with the greatest score */
+    int32_t top_k;            /* only so many tokens with the greatest scores; 0: all */
+    float typical_p;          /* only those whose information is nearest to the average, with this probability in all */
+    float top_p;              /* only the most probable ones with this probability in all; 1: all */
+    float min_p;              /* only those with this part of the greatest probability; 0: all */
+    float repetition_penalty; /* scores of earlier tokens are divided by it, or multiplied if negative; 1: none */
+    float presence_penalty;   /* subtracted from those of earlier tokens */
+    float frequency_penalty;  /* the same for each time that they occurred */
+    int32_t penalty_last;     /* how many of the last tokens count as earlier ones; -1: all */
+    int32_t bias_count;
+    const dk_bias* biases;
+} dk_sampling;
+
+/* A token, and the logarithm of its probability as the model gives it. */
+typedef struct dk_choice {
+    int32_t token;
+    float logprob;
+} dk_choice;
+
+/* The settings that choose the token with the greatest score. */
+dk_sampling dk_sampling_greedy(void);
+
+/* The name of the first setting that is not a possible number; NULL if there is none. */
+const char* dk_sampling_fault(const dk_sampling* sampling);
+
+/* Bytes of workspace for a vocabulary of so many words, at a multiple of 8. */
+size_t dk_sample_bytes(int32_t words);
+
+/* Choose a token by the scores (words) that follow the tokens `earlier`. `random` is the state of the random numbers,
+   at first the seed. DK_ERROR_DATA: the scores are no numbers, or no token is possible. */
+dk_status dk_sample(
+    const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
+    uint64_t* random, void* workspace, dk_choice* choice
+);
+
+/* The logarithm of the sum of the exponentials of scores: what is subtracted from a score for its log-probability. */
+double dk_log_sum(const float* scores, int32_t words);
+
+/* Texts that end an answer. Text that may be the beginning of one is held back until that is decided. */
+typedef struct dk_stops {
+    const char* const* texts; /* in UTF-8, none of them empty */
+    const size_t* lengths;
+    int32_t count;
+    char* held; /* as many bytes as the longest of them has */
+    size_t held_bytes;
+} dk_stops;
+
+/* Take further text, and write what can be shown, at most `held_bytes + bytes`. True: a stop was found; what is in
+   front of it was written, and the rest is dropped. */
+bool dk_stops_add(dk_stops* stops, const char* text, size_t bytes, char* shown, size_t* shown_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,220 @@
+/* The choice of the next token. The largest scores are taken from a heap one by one, so that only those are sorted that
+   may be chosen. */
+#include "language.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct candidate {
+    float score;
+    int32_t token;
+} candidate;
+
+dk_sampling dk_sampling_greedy(void) {
+    dk_sampling greedy = {0};
+    greedy.typical_p = greedy.top_p = greedy.repetition_penalty = 1.0f;
+    greedy.penalty_last = 64;
+    return greedy;
+}
+
+static bool within(float value, float low, float high) { return value >= low && value <= high; }
+
+const char* dk_sampling_fault(const dk_sampling* s) {
+    const float huge = 1e30f;
+    if (!within(s->temperature, 0, huge)) return "temperature";
+    if (s->top_k < 0) return "top_k";
+    if (!within(s->typical_p, 0, 1)) return "typical_p";
+    if (!within(s->top_p, 0, 1)) return "top_p";
+    if (!within(s->min_p, 0, 1)) return "min_p";
+    if (!within(s->repetition_penalty, 1e-30f, huge)) return "repetition_penalty";
+    if (!within(s->presence_penalty, -huge, huge)) return "presence_penalty";
+    if (!within(s->frequency_penalty, -huge, huge)) return "frequency_penalty";
+    if (s->penalty_last < -1) return "penalty_last";
+    for (int32_t i = 0; i < s->bias_count; ++i)
+        if (isnan(s->biases[i].value) || s->biases[i].value > huge) return "logit_bias";
+    return NULL;
+}
+
+size_t dk_sample_bytes(int32_t words) {
+    size_t count = (size_t)words;
+    return sizeof(candidate) * count + (4 * count + 7) / 8 * 8;
+}
+
+/* exp(x) for x <= 0, by a polynomial: the same on every machine. */
+static double power(double x) {
+    if (!(x > -700.0)) return 0.0;
+    double whole = floor(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = 1.0;
+    for (int i = 13; i > 0; --i) sum = 1.0 + sum * r / i;
+    uint64_t bits = (uint64_t)(1023 + (int64_t)whole) << 52;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return sum * scale;
+}
+
+double dk_log_sum(const float* scores, int32_t words) {
+    float top = -INFINITY;
+    for (int32_t i = 0; i < words; ++i) top = scores[i] > top ? scores[i] : top;
+    double sum = 0.0;
+    for (int32_t i = 0; i < words; ++i) sum += power((double)scores[i] - top);
+    return top + log(sum);
+}
+
+/* A number in [0, 1). (Source: Steele et al., "Fast Splittable Pseudorandom Number Generators", 2014.) */
+static double unit(uint64_t* state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static bool before(candidate a, candidate b) {
+    return a.score > b.score || (a.score == b.score && a.token < b.token);
+}
+
+static void sink(candidate* heap, int32_t count, int32_t i) {
+    candidate own = heap[i];
+    for (int32_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && before(heap[child + 1], heap[child])) ++child;
+        if (!before(heap[child], own)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = own;
+}
+
+static void build(candidate* heap, int32_t count) {
+    for (int32_t i = count / 2 - 1; i >= 0; --i) sink(heap, count, i);
+}
+
+/* Move the first candidate of a heap of `count` behind it, which then has one less. */
+static void pop(candidate* heap, int32_t count) {
+    candidate first = heap[0];
+    heap[0] = heap[count - 1];
+    heap[count - 1] = first;
+    sink(heap, count - 1, 0);
+}
+
+/* The greatest candidates come first, in order: at most `most`, and no more than have the probability `p` in all.
+   Returns how many. */
+static int32_t first_of(candidate* found, int32_t count, int32_t most, double p) {
+    double total = 0.0, sum = 0.0;
+    build(found, count);
+    float top = found[0].score;
+    for (int32_t i = 0; p < 1.0 && i < count; ++i) total += power((double)found[i].score - top);
+    int32_t kept = 0;
+    while (kept < count && kept < most && (p >= 1.0 || kept == 0 || sum < p * total)) {
+        sum += power((double)found[0].score - top);
+        pop(found, count - kept);
+        ++kept;
+    }
+    /* They are at the end, the last one first. */
+    for (int32_t i = 0; i < kept; ++i) {
+        int32_t j = count - 1 - i;
+        if (j <= i) break;
+        candidate one = found[i];
+        found[i] = found[j];
+        found[j] = one;
+    }
+    return kept;
+}
+
+/* Keep those whose information differs least from the average. (Source: Meister et al., "Locally Typical Sampling",
+   2023.) The scores are replaced meanwhile, and restored from `scores`. */
+static int32_t typical(candidate* found, int32_t count, double p, float* scores) {
+    float top = -INFINITY;
+    double total = 0.0, average = 0.0, sum = 0.0;
+    for (int32_t i = 0; i < count; ++i) top = found[i].score > top ? found[i].score : top;
+    for (int32_t i = 0; i < count; ++i) total += power((double)found[i].score - top);
+    double base = top + log(total);
+    for (int32_t i = 0; i < count; ++i) {
+        double information = base - found[i].score;
+        if (found[i].score > -INFINITY) average += power(-information) * information;
+    }
+    for (int32_t i = 0; i < count; ++i) {
+        scores[found[i].token] = found[i].score;
+        found[i].score = (float)-fabs(base - found[i].score - average);
+    }
+    build(found, count);
+    int32_t kept = 0;
+    while (kept < count && (kept == 0 || sum < p)) {
+        sum += power((double)scores[found[0].token] - base);
+        pop(found, count - kept);
+        ++kept;
+    }
+    memmove(found, found + (count - kept), sizeof(candidate) * (size_t)kept);
+    for (int32_t i = 0; i < kept; ++i) found[i].score = scores[found[i].token];
+    return kept;
+}
+
+static void penalised(
+    const dk_sampling* s, candidate* found, int32_t words, const int32_t* earlier, int32_t count, int32_t* times
+) {
+    if (s->repetition_penalty == 1.0f && s->presence_penalty == 0.0f && s->frequency_penalty == 0.0f) return;
+    int32_t start = s->penalty_last >= 0 && count > s->penalty_last ? count - s->penalty_last : 0;
+    memset(times, 0, 4 * (size_t)words);
+    for (int32_t i = start; i < count; ++i)
+        if (earlier[i] >= 0 && earlier[i] < words) ++times[earlier[i]];
+    for (int32_t i = 0; i < words; ++i) {
+        if (times[i] == 0) continue;
+        float score = found[i].score;
+        score = score > 0.0f ? score / s->repetition_penalty : score * s->repetition_penalty;
+        found[i].score = score - s->presence_penalty - s->frequency_penalty * (float)times[i];
+    }
+}
+
+static int32_t greatest(const candidate* found, int32_t count) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < count; ++i)
+        if (before(found[i], found[best])) best = i;
+    return best;
+}
+
+/* Draw one of the candidates by their probabilities. */
+static int32_t drawn(const candidate* found, int32_t count, float temperature, uint64_t* random) {
+    double total = 0.0, seen = 0.0, top = found[greatest(found, count)].score;
+    for (int32_t i = 0; i < count; ++i) total += power((found[i].score - top) / temperature);
+    double target = unit(random) * total;
+    int32_t last = 0;
+    for (int32_t i = 0; i < count; ++i) {
+        double part = power((found[i].score - top) / temperature);
+        seen += part;
+        if (part > 0.0) last = i;
+        if (part > 0.0 && seen > target) return i;
+    }
+    return last;
+}
+
+dk_status dk_sample(
+    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, uint64_t* random,
+    void* workspace, dk_choice* choice
+) {
+    candidate* found = workspace;
+    int32_t* times = (int32_t*)(void*)(found + words);
+    if (words < 1 || dk_sampling_fault(s) != NULL) return DK_ERROR_USAGE;
+    for (int32_t i = 0; i < words; ++i) {
+        if (!(scores[i] < INFINITY)) return DK_ERROR_DATA;
+        found[i].score = scores[i];
+        found[i].token = i;
+    }
+    for (int32_t i = 0; i < s->bias_count; ++i)
+        if (s->biases[i].token >= 0 && s->biases[i].token < words) found[s->biases[i].token].score += s->biases[i].value;
+    penalised(s, found, words, earlier, count, times);
+    int32_t best = greatest(found, words);
+    if (found[best].score == -INFINITY) return DK_ERROR_DATA;
+    if (s->temperature > 0.0f) {
+        int32_t kept = words;
+        if (s->top_k > 0 && s->top_k < kept) kept = first_of(found, kept, s->top_k, 1.0);
+        if (s->typical_p < 1.0f) kept = typical(found, kept, s->typical_p, (float*)(void*)times);
+        if (s->top_p < 1.0f) kept = first_of(found, kept, kept, s->top_p);
+        if (s->min_p > 0.0f) {
+            double top = found[greatest(found, kept)].score;
+            int32_t next = 0;
+            for (int32_t i = 0; i < kept; ++i)
+                if (power(found[i].score - top) >= s->min_p) found[next++] = found[i];
+            kept = next;
+        }
+        best = drawn(found, kept, s->temperature, random);
+    }
+    choice->token = found[best].token;
+    choice->logprob = (float)((double)scores[choice->token] - dk_log_sum(scores, words));
+    return DK_OK;
+}

@@ -1,0 +1,232 @@
+"""The sequences of a session, and steps for all of them together.
+
+A `Sequence` is a list of tokens. The model remembers some of them, from the first one on; a step reads others of any
+number of sequences, as many as there is room for, and gives the scores of what follows their last ones. So long prompts
+and single tokens, of one conversation or of many, go through the model together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.errors import DeploykitError, UsageError
+from deploykit.language.pages import PageTable
+from deploykit.language.template import ChatTemplate
+
+if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
+    from deploykit.artifact.tasks import LanguageEntry
+    from deploykit.text import Tokenizer
+
+PAGES = "pages"
+"""The dim of the memory of the model."""
+
+
+class PagesExhausted(UsageError):
+    """There are no pages for more tokens of a sequence. The others go on."""
+
+
+@dataclass(eq=False)
+class Sequence:
+    """Tokens; `row` is that of the table of pages, None once the sequence has ended. After a step that read all of
+    them, `scores` (words) are those of what follows."""
+
+    tokens: list[int]
+    row: int | None
+    scores: np.ndarray | None = None
+    problem: DeploykitError | None = None
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Language:
+    """What a session does for a language model. `run` runs `step`, `reset` makes its states. Any number of threads may
+    use it; steps take turns."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        task: LanguageEntry,
+        tokenizer: Tokenizer,
+        run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+        reset: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        self.task, self.tokenizer, self._run, self._reset = task, tokenizer, run, reset
+        self.template = ChatTemplate(task.template, task.special) if task.template else None
+        dims = {dim.name: dim for dim in manifest.dims}
+        states = {dim.name: dim for dim in manifest.states.dims} if manifest.states is not None else {}
+        self.at_once = dims["tokens"].maximum or task.context
+        self._most = dims["sequences"].maximum or 1
+        self._blocks = -(-task.context // task.page)
+        self._bounds = states[PAGES].minimum, states[PAGES].maximum
+        self._lock = threading.RLock()
+        self._open: list[Sequence] = []
+        self.pages = self._table(self._usual())
+
+    def _usual(self) -> int:
+        """As many pages as a sequence of the greatest length needs."""
+        low, high = self._bounds
+        return max(low, self._blocks if high is None else min(self._blocks, high))
+
+    def _table(self, count: int) -> PageTable:
+        self._reset({PAGES: count})
+        return PageTable(count, self._most, self._blocks, self.task.page, self.task.window)
+
+    def resize(self, pages: int | None = None) -> None:
+        """Forget all, with memory for so many pages, by default for one sequence of the greatest length."""
+        with self._lock:
+            for sequence in self._open:
+                sequence.row, sequence.problem = None, UsageError("the memory of the model was made anew")
+            self._open.clear()
+            self.pages = self._table(self._usual() if pages is None else pages)
+
+    # Sequences
+
+    def begin(self, tokens: Iterable[int]) -> Sequence:
+        """A new sequence. Raises `UsageError` for tokens that are none, for too many of them, and if there are too many
+        sequences."""
+        given = self.checked(tokens)
+        with self._lock:
+            row = self.pages.begin()
+            if row is None:
+                raise UsageError(
+                    f"there are {self._most} texts already, as many as this artifact takes: end one, or build it with "
+                    f"--dim sequences=..{2 * self._most}"
+                )
+            sequence = Sequence(given, row)
+            self._open.append(sequence)
+            return sequence
+
+    def checked(self, tokens: Iterable[int]) -> list[int]:
+        """The tokens. Raises `UsageError` for those that are none, and for too many or none at all."""
+        given = [int(token) for token in tokens]
+        if not given:
+            raise UsageError("the text is empty: there is nothing to continue")
+        if bad := [token for token in given if not 0 <= token < self.task.words]:
+            raise UsageError(f"there is no token {bad[0]}; the model has {self.task.words}")
+        if len(given) > self.task.context:
+            raise UsageError(
+                f"the text has {len(given)} tokens, and this artifact takes {self.task.context}: shorten it, or build "
+                f"with --dim context=..{len(given)}"
+            )
+        return given
+
+    def fork(self, sequence: Sequence) -> Sequence:
+        """A new sequence with the same tokens, which shares what the model remembers of them."""
+        with self._lock:
+            row = self.pages.fork(self._row(sequence), len(sequence.tokens))
+            if row is None:
+                raise UsageError(f"there are {self._most} texts already, as many as this artifact takes")
+            other = Sequence(list(sequence.tokens), row)
+            self._open.append(other)
+            return other
+
+    def replace(self, sequence: Sequence, tokens: Iterable[int]) -> None:
+        """Give a sequence other tokens. What it has in common with them stays in memory. Raises `UsageError`."""
+        given = self.checked(tokens)
+        with self._lock:
+            common = next(
+                (n for n, (a, b) in enumerate(zip(sequence.tokens, given, strict=False)) if a != b),
+                min(len(sequence.tokens), len(given)),
+            )
+            # The last token is read again: the scores of what follows are asked for.
+            self.pages.cut(self._row(sequence), min(common, len(given) - 1))
+            sequence.tokens, sequence.scores, sequence.problem = given, None, None
+
+    def end(self, sequence: Sequence) -> None:
+        """Forget a sequence."""
+        with self._lock:
+            if sequence.row is not None:
+                self.pages.end(sequence.row)
+                self._open.remove(sequence)
+                sequence.row = None
+
+    def _row(self, sequence: Sequence) -> int:
+        if sequence.row is None:
+            raise sequence.problem or UsageError("this text has ended")
+        return sequence.row
+
+    def remembered(self, sequence: Sequence) -> int:
+        """How many tokens of a sequence the model remembers."""
+        return int(self.pages.lengths[self._row(sequence)])
+
+    # Steps
+
+    def step(self) -> bool:
+        """Read tokens of all sequences, as many as there is room for; False if there was nothing to read. A sequence
+        for which there are no pages gets a `problem`."""
+        with self._lock:
+            parts = self._parts()
+            if not parts:
+                return False
+            self._read(parts)
+            return True
+
+    def _parts(self) -> list[tuple[Sequence, int, int]]:
+        """The tokens to read: of each sequence from one to another. Single tokens come first: they are waited for."""
+        room = self.at_once
+        found = []
+        waiting = [(len(s.tokens) - self.remembered(s), s) for s in self._open if s.problem is None]
+        for count, sequence in sorted((pair for pair in waiting if pair[0]), key=lambda pair: pair[0] > 1):
+            more = min(count, room)
+            if more and not self.pages.reserve(self._row(sequence), more):
+                sequence.problem = PagesExhausted(
+                    f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, at token "
+                    f"{self.remembered(sequence) + more} of a text: end other texts, or make it larger with "
+                    f"session.reset({{'{PAGES}': {2 * self.pages.count}}})"
+                )
+                continue
+            if more:
+                start = self.remembered(sequence)
+                found.append((sequence, start, start + more))
+                room -= more
+        return found
+
+    def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
+        scores = self._scores(parts, [stop - start if stop == len(s.tokens) else 0 for s, start, stop in parts])
+        for (sequence, start, stop), rows in zip(parts, scores, strict=True):
+            self.pages.append(self._row(sequence), stop - start)
+            if len(rows):
+                sequence.scores = rows[-1]
+
+    def _scores(self, parts: list[tuple[Sequence, int, int]], asked: list[int], every: bool = False) -> list[np.ndarray]:
+        """Run the model on parts of sequences. Returns the scores (rows, words) after the last token of each part that
+        has `asked` ones, or after `every` token."""
+        table = np.maximum(self.pages.table[[self._row(sequence) for sequence, *_ in parts]], 0)
+        used = max(-(-stop // self.task.page) for *_, stop in parts)
+        counts = [stop - start for _, start, stop in parts]
+        ends = np.cumsum(counts)
+        rows = [
+            np.arange(end - count, end) if every else np.arange(end - 1, end) if want else np.arange(0)
+            for end, count, want in zip(ends, counts, asked, strict=True)
+        ]
+        found = self._run(
+            {
+                "tokens": np.concatenate([np.asarray(s.tokens[start:stop], np.int64) for s, start, stop in parts]),
+                "positions": np.concatenate([np.arange(start, stop) for _, start, stop in parts]),
+                "sequences": np.repeat(np.arange(len(parts)), counts),
+                "pages": np.ascontiguousarray(table[:, :used]),
+                "rows": np.concatenate(rows).astype(np.int64),
+            }
+        )
+        return np.split(found[self.task.outputs[0]], np.cumsum([len(part) for part in rows])[:-1])
+
+    def logits(self, tokens: Iterable[int]) -> np.ndarray:
+        """The scores (tokens, words) of what follows each token of a text."""
+        sequence = self.begin(tokens)
+        try:
+            with self._lock:
+                found = []
+                for start in range(0, len(sequence.tokens), self.at_once):
+                    stop = min(start + self.at_once, len(sequence.tokens))
+                    if not self.pages.reserve(self._row(sequence), stop - start):
+                        raise PagesExhausted(f"the memory is full, with {self.pages.count} pages: end other texts")
+                    found += self._scores([(sequence, start, stop)], [1], every=True)
+                    self.pages.append(self._row(sequence), stop - start)
+                return np.concatenate(found)
+        finally:
+            self.end(sequence)
