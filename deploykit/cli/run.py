@@ -45,6 +45,15 @@ def run(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.npz", help="Write all outputs.", show_default=False),
     ] = None,
+    say: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt",
+            metavar="TEXT",
+            help="For a language model: a message to answer, or a text to continue if it knows no conversations.",
+            show_default=False,
+        ),
+    ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,8 +141,11 @@ def run(
     A model of both: deploykit run dist --image cat.jpg --text "a cat" --text "a dog"
 
     A model of sound: deploykit run dist --sound speech.wav
+
+    A language model: deploykit run dist --prompt "What is the capital of France?"
     """
     from deploykit.checks.samples import sample_inputs
+    from deploykit.cli.chat import run_prompt
     from deploykit.cli.instances import run_instances
     from deploykit.cli.pairs import run_pairs
     from deploykit.cli.pictures import run_pictures
@@ -151,6 +163,9 @@ def run(
             raise UsageError(f"--{name} goes with --{other}")
     sizes = read_size(at or ())
     with open_artifact(artifact, threads=threads, device=device) as session:
+        if say is not None:
+            run_prompt(session, say, json_output=json_output)
+            return
         if instances is not None:
             run_instances(session, instances, policy, trace, json_output=json_output)
             return

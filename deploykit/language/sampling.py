@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
 
 import numpy as np
 
 from deploykit.errors import DataError, UsageError
 from deploykit.language.library import CBias, CChoice, CSampling, library
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """The settings, in the order in which they are applied: what is added to scores, penalties, which tokens are
-    possible, and the temperature. By default the token with the greatest score is chosen.
-
-    `seed` makes the same choices again, a number of 64 bits."""
-
-    logit_bias: Mapping[int, float] | None = None
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    penalty_last: int = 64
-    top_k: int = 0
-    typical_p: float = 1.0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    temperature: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
-            raise UsageError(f"seed must be an integer of 64 bits, 0 or more; found {self.seed!r:.40}")
-        for name, given in ((entry.name, getattr(self, entry.name)) for entry in fields(self)):
-            whole = name in ("top_k", "penalty_last", "seed")
-            if name != "logit_bias" and not isinstance(given, int if whole else (int, float)):
-                raise UsageError(f"{name} must be {'an integer' if whole else 'a number'}; found {given!r:.40}")
+from deploykit.options.generation import Sampling
 
 
 class Sampler:

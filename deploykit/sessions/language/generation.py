@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from deploykit.errors import UsageError
-from deploykit.language.sampling import Sampler, Sampling
+from deploykit.language.sampling import Sampler
 from deploykit.language.stops import Stops
+from deploykit.options.generation import Sampling
 
 if TYPE_CHECKING:
     from deploykit.sessions.language import engine

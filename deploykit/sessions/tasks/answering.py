@@ -104,7 +104,7 @@ class Answering(ABC):
 
         The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
         that the model made for that, unless `ignore_end`, and before a text of `stop`. `sampling` are the settings of
-        `deploykit.language.sampling.Sampling`, such as `temperature`, `top_p` and `seed`.
+        `deploykit.options.generation.Sampling`, such as `temperature`, `top_p` and `seed`.
 
         Raises `UsageError` for an empty prompt, one that is too long, and for settings that are not possible."""
         tokens = prompt_of(self.language, prompt, tools)
