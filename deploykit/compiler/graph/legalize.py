@@ -21,6 +21,7 @@ from deploykit.compiler.dims.bounds import Box
 from deploykit.compiler.graph import integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
+from deploykit.compiler.graph.grouped_products import GroupedProducts
 from deploykit.compiler.graph.share_tables import Packed, share_tables
 from deploykit.compiler.graph.winograd import Winograd
 from deploykit.compiler.operators.anchors.channels_last import (
@@ -90,6 +91,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         self.device, self.note, self.box = device, note, box
         self.name = ""
         self.packed: list[Packed] = []
+        self.grouped = GroupedProducts(self.builder_, device)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self.name = binding.var.name
@@ -97,6 +99,9 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
+        grouped = self.grouped.rule(call)
+        if grouped is not None:
+            return grouped(call)
         exact = integer_products.rule(call)
         if exact is not None:
             return exact(self.builder_, call, self.device, self.packed)

@@ -10,6 +10,9 @@ and of a row of `x`, which is quantised while the model runs. So the result of a
 row of `x` with an infinity or NaN gives NaN where it has to. (Source: symmetric weights per channel with dynamic
 quantisation per token, as in ZeroQuant, Yao et al. 2022.)
 
+In groups of few bits (`operators.quantized.groups`), with products of integers as well: `q4`, `q4_1` and `q8`. A
+weight is `stored` in the format in which it was before it became floats, if it was in one of these.
+
 As fp16, half of the bytes, with products in float32: an element of `w` or `table` is widened where it is read.
 
 Products of float32 with a constant right operand of at least `LEAST` elements change, and kernels that copy rows of
@@ -19,11 +22,12 @@ NaN, or with numbers beyond those of fp16.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from tvm import ir, relax, te, tirx
@@ -32,16 +36,23 @@ from deploykit.basics.mapped import forget, pieces
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.graph.bindings import Graph, Rewrite, arguments_of, operator_of, rewritten
 from deploykit.compiler.graph.share_tables import is_transpose
-from deploykit.compiler.operators.building import integer_calls
+from deploykit.compiler.operators.building import grouped_calls, integer_calls
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM
+from deploykit.compiler.operators.quantized.groups import FORMATS, as_stored, grouped
 from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
 from deploykit.compiler.tir.values import const, static
 
-Kind: TypeAlias = Literal["int8", "fp16"]
+Kind: TypeAlias = Literal["int8", "fp16", "q4", "q4_1", "q8", "stored"]
+
+STORED = "stored"
+"""The kind that changes no number."""
+
+Row: TypeAlias = "Callable[[te.Tensor, Sequence[ir.Expr]], ir.Expr]"
+"""Gives the row of a table for an element, from the tensor of indices."""
 
 LEAST = 1 << 14
 """The fewest elements of a weight that changes. Small ones are often the head of a model, where errors count."""
@@ -62,6 +73,12 @@ class Quantized:
     """How many weights have numbers that the form has not."""
     weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
+    formats: dict[tuple[object, ...], str] = field(default_factory=dict, repr=False)
+    """The format of a weight in groups."""
+    names: dict[str, int] = field(default_factory=dict)
+    """How many weights have each format."""
+    words: set[int] = field(default_factory=set, repr=False)
+    """The numbers of rows of tables."""
     counted: list[np.ndarray] = field(default_factory=list, repr=False)
     """The weights whose bytes were counted."""
 
@@ -78,10 +95,12 @@ def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) 
     """`mod` with weights of at least `least` elements in fewer bytes, and what changed."""
     builder = relax.BlockBuilder(mod)
     found = Quantized()
-    form = {"int8": _Integers, "fp16": _Halves}[kind]
 
     def rewrite(func: relax.Function) -> Rewrite:
-        return form(mod, builder, Graph(func), found, least).rewritten
+        if kind in ("int8", "fp16"):
+            form = {"int8": _Integers, "fp16": _Halves}[kind]
+            return form(mod, builder, Graph(func), found, least).rewritten
+        return _Groups(mod, builder, Graph(func), found, least, kind).rewritten
 
     return rewritten(mod, builder, rewrite), found
 
@@ -156,17 +175,29 @@ class _Function(ABC):
         if not column.same_as(axes[-1]) or axes[-1] in collect(place, ir.Var) or stored is None:
             return None
 
-        def rows(*tensors: te.Tensor) -> te.Tensor:
-            *table, places = tensors
-
-            def element(*at: ir.Expr) -> ir.Expr:
-                row = replace_loads(place, lambda inner: places(*inner.indices))
-                return self.element(table, substitute(row, dict(zip(axes, at, strict=True))), at[-1])
-
-            return compute(list(value.ty.shape), element, name="rows")
+        def row(places: te.Tensor, at: Sequence[ir.Expr]) -> ir.Expr:
+            """The row for an element at `at`, along all axes but the last one."""
+            whole = replace_loads(place, lambda inner: places(*inner.indices))
+            return substitute(whole, dict(zip(axes, at, strict=False)))
 
         self.found.tables += 1
-        return call_te(self.builder, rows, *stored, operands[1], name="rows")
+        return self.looked_up(stored, operands[1], row, list(value.ty.shape))
+
+    def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
+        """Rows of a table, in a tensor of this shape."""
+
+        def rows(*tensors: te.Tensor) -> te.Tensor:
+            *parts, given = tensors
+            return compute(shape, lambda *at: self.element(parts, row(given, at), at[-1]), name="rows")
+
+        return call_te(self.builder, rows, *table, places, name="rows")
+
+    def bound(self, name: str, value: relax.Call) -> relax.Var:
+        """A new variable for `value`."""
+        value = self.builder.normalize(value)
+        var = relax.DataflowVar(name, value.ty)
+        self.bindings.append(relax.VarBinding(var, value))
+        return var
 
     def is_large(self, weight: relax.Expr) -> bool:
         """Whether `weight` is a constant matrix, or several, with enough elements."""
@@ -244,12 +275,69 @@ class _Integers(_Function):
         whole, step = table
         return whole(row, column).astype("float32") * step(row, const(0))
 
-    def bound(self, name: str, value: relax.Call) -> relax.Var:
-        """A new variable for `value`."""
-        value = self.builder.normalize(value)
-        var = relax.DataflowVar(name, value.ty)
-        self.bindings.append(relax.VarBinding(var, value))
-        return var
+
+
+
+class _Groups(_Function):
+    """Weights in groups of few bits. A weight is kept with its outputs as rows, as tables have them, so that a table
+    that is the weight of a product, too, is one."""
+
+    def __init__(
+        self,
+        mod: ir.IRModule,
+        builder: relax.BlockBuilder,
+        graph: Graph,
+        found: Quantized,
+        least: int,
+        kind: str,
+    ) -> None:
+        super().__init__(mod, builder, graph, found, least)
+        self.kind = kind
+
+    def kind_for(self, matrix: np.ndarray, axis: int) -> str:
+        """The format of a matrix. Tables of words, and the weights of products that score all words, have 8 bits: errors
+        count most there."""
+        if axis == -1:
+            self.found.words.add(len(matrix))
+        return "q8" if len(matrix) in self.found.words and self.kind != STORED else self.kind
+
+    def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
+        if not self.is_large(weight) or len(weight.ty.shape) != 2:  # noqa: PLR2004
+            return None
+        array = array_of(weight)
+        matrix = np.ascontiguousarray(array.T if axis == -2 else array)  # noqa: PLR2004
+        forget(array)
+        key = (hashlib.blake2b(matrix.data, digest_size=16).digest(), matrix.shape)
+        if key not in self.found.weights:
+            kind = self.kind_for(matrix, axis)
+            found = as_stored(matrix) if kind == STORED else grouped(matrix, FORMATS[kind])
+            self.found.weights[key] = None
+            if found is None:
+                self.found.beyond += 1
+            else:
+                self.found.weights[key] = tuple(map(constant, found.arrays))
+                self.found.formats[key] = found.format.name
+                self.found.names[found.format.name] = self.found.names.get(found.format.name, 0) + 1
+                self.found.before += matrix.nbytes
+                self.found.after += found.nbytes
+        self.key = key
+        return self.found.weights[key]
+
+    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
+        raise NotImplementedError  # `stored` makes the arrays
+
+    def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
+        return grouped_calls.matmul(self.found.formats[self.key], left, weight, relax.TensorType(list(shape), "float32"))
+
+    def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
+        def indices(given: te.Tensor) -> te.Tensor:
+            return compute(shape[:-1], lambda *at: row(given, at).astype("int64"), name="indices")
+
+        found = self.bound("indices", call_te(self.builder, indices, places, name="indices"))
+        return grouped_calls.rows(self.found.formats[self.key], found, table, relax.TensorType(shape, "float32"))
+
+    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        raise NotImplementedError  # `looked_up` does not ask for elements
 
 
 def _steps(x: te.Tensor) -> te.Tensor:

@@ -146,6 +146,14 @@ class Array:
     def __call__(self, *index: IntExpr) -> ir.Expr:
         return self[index]
 
+    def vector(self, lanes: int, *index: IntExpr) -> ir.Expr:
+        """The elements from `index` on, along the last axis, as a vector."""
+        return tirx.BufferLoad(self._buffer, _vector(lanes, index))
+
+    def put(self, value: ir.Expr, lanes: int, *index: IntExpr) -> None:
+        """Write a vector to the elements from `index` on, along the last axis."""
+        self._code.append(tirx.BufferStore(self._buffer, value, _vector(lanes, index)))
+
 
 class Cell:
     """A local variable."""
@@ -167,6 +175,11 @@ def loops(code: Code, shape: Sequence[IntExpr]) -> Iterator[list[ir.Expr]]:
     """One loop per axis, the last one innermost."""
     with ExitStack() as stack:
         yield [stack.enter_context(code.loop(f"i{axis}", size)) for axis, size in enumerate(shape)]
+
+
+def _vector(lanes: int, index: tuple[IntExpr, ...]) -> list[ir.Expr]:
+    *lead, last = _indices(index)
+    return [*lead, last if lanes == 1 else tirx.Ramp(last, tirx.IntImm("int64", 1), lanes)]
 
 
 def _indices(index: IntExpr | tuple[IntExpr, ...]) -> list[ir.Expr]:

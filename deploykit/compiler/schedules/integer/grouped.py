@@ -1,0 +1,256 @@
+"""Products with weights in groups of few bits, by dot products of 8-bit integers.
+
+Rows of the left operand are quantised to int8 in the same groups, with a scale for each. The sum of a group is exact in
+int32, then scaled. For one row, the kernel streams the weights; for several, the codes of a group are unpacked once for
+all rows of a tile, and stay in registers.
+
+Codes are unsigned. The zero of a symmetric format is subtracted with the sum of the group's left factors:
+
+    sum((code - zero) * q) = sum(code * q) - zero * sum(q)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import te, tirx
+
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.dims.expressions import IntExpr
+from deploykit.compiler.operators.anchors.grouped import QUADS, GroupPacking
+from deploykit.compiler.operators.building.imperative import Array, Code, imperative
+from deploykit.compiler.operators.building.integers import expr
+from deploykit.compiler.operators.quantized.groups import GROUP
+from deploykit.compiler.tir.rewriting import Expr
+from deploykit.compiler.tir.values import repeated
+
+GREATEST = 127.0
+
+LANES = 16
+"""Elements of a row that are quantised together."""
+
+
+@dataclass(frozen=True)
+class GroupDot:
+    """An instruction for products of unsigned codes with int8. It takes `group` neighbouring factors at a time; `left`
+    is the dtype of left factors, `right` that of codes. `most_bits`: it is exact for codes with so many.
+    `apply(sums, codes, left, lanes)` gives the new sums; `left` is the group repeated for all lanes."""
+
+    name: str
+    group: int
+    left: str
+    right: str
+    most_bits: int
+    apply: Callable[[Expr, Expr, Expr, int], Expr]
+
+
+def _call(name: str, dtype: str, *operands: Expr) -> Expr:
+    return tirx.call_llvm_pure_intrin(dtype, name, *operands)
+
+
+_PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+_BYTE_PAIRS = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
+_QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
+
+
+def _vpdpbusd(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+    return _call(_QUADS[lanes], f"int32x{lanes}", sums, codes, left)
+
+
+def _pmaddubsw(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+    pairs = _call(_BYTE_PAIRS[lanes], f"int16x{2 * lanes}", codes, left)
+    ones = repeated(tirx.const(1, "int16"), 2 * lanes)
+    return sums + _call(_PAIRS[lanes], f"int32x{lanes}", pairs, ones)
+
+
+def _sdot(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+    return _call("llvm.aarch64.neon.sdot", f"int32x{lanes}", sums, codes, left)
+
+
+DOTS = (
+    GroupDot("vpdpbusd", 4, "int8", "uint8", 8, _vpdpbusd),
+    GroupDot("sdot", 4, "int8", "int8", 4, _sdot),
+    GroupDot("pmaddubsw", 4, "int8", "uint8", 4, _pmaddubsw),
+)
+"""Those that take four factors at a time, best first."""
+
+
+def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
+    """The best instruction of a device for codes of this format; None if it has none."""
+    fits = [dot for dot in DOTS if dot.name in device.dots and packing.format.bits <= dot.most_bits]
+    return fits[0] if fits else None
+
+
+def quantised(x: te.Tensor) -> list[te.Tensor]:
+    """The rows of `x` (rows, depth) in groups: int8 (rows, depth), scales in float32 (rows, groups), and sums of the
+    int8 in int32 (rows, groups). A group with an infinity or NaN has zeros, and that scale."""
+    rows, depth = x.shape
+    groups = int(depth) // GROUP
+
+    def write(code: Code, source: Array, whole: Array, scales: Array, sums: Array) -> None:
+        with code.shared("row", rows) as row, code.loop("group", groups) as group:
+            values = [source.vector(LANES, row, group * GROUP + piece) for piece in range(0, GROUP, LANES)]
+            bits = [tirx.reinterpret(f"int32x{LANES}", tirx.abs(value)) for value in values]
+            greatest = tirx.reinterpret("float32", _across(code, bits, tirx.max))
+            scale = code.cell("scale", greatest / _float(GREATEST)).value
+            usable = tirx.all(scale > 0, scale < _float(float("inf")))
+            inverse = code.cell("inverse", tirx.Select(usable, _float(1) / scale, _float(0))).value
+            rounded = []
+            for place, value in enumerate(values):
+                known = tirx.Select(repeated(usable, LANES), value, repeated(_float(0), LANES))
+                number = code.room(f"number{place}", LANES, "int32")
+                scaled = tirx.nearbyint(known * repeated(inverse, LANES))
+                number.put(scaled.astype(f"int32x{LANES}"), LANES, 0)
+                rounded.append(number.vector(LANES, 0))
+                whole.put(rounded[-1].astype(f"int8x{LANES}"), LANES, row, group * GROUP + place * LANES)
+            scales[row, group] = scale
+            sums[row, group] = _across(code, rounded, tirx.Add)
+
+    outputs = [((rows, depth), "int8"), ((rows, groups), "float32"), ((rows, groups), "int32")]
+    return imperative("quantise_groups", [x], outputs, write)
+
+
+def _float(value: float) -> Expr:
+    return tirx.const(value, "float32")
+
+
+def _across(code: Code, vectors: Sequence[Expr], combine: Callable[[Expr, Expr], Expr]) -> Expr:
+    """All elements of int32 vectors, combined in halves."""
+    room = code.room("halves", LANES, "int32")
+    total = vectors[0]
+    for vector in vectors[1:]:
+        total = combine(total, vector)
+    room.put(total, LANES, 0)
+    count = LANES // 2
+    while count:
+        room.put(combine(room.vector(count, 0), room.vector(count, count)), count, 0)
+        count //= 2
+    return room[0]
+
+
+def product(
+    *tensors: te.Tensor, packing: GroupPacking, dot: GroupDot, device: Device
+) -> te.Tensor:
+    """The product (rows, packing.rows) of quantised rows with a packed matrix. `tensors` are those of `quantised`, then
+    the packed codes, scales and minima."""
+    rows = tensors[0].shape[0]
+    emitter = _Emitter(packing, dot, device)
+
+    def write(code: Code, *arrays: Array) -> None:
+        emitter.write(code, rows, _Operands(*arrays[:5], arrays[-1], *arrays[5:-1]))
+
+    (result,) = imperative("grouped_matmul", tensors, [((rows, packing.rows), "float32")], write)
+    return result
+
+
+@dataclass(frozen=True)
+class _Operands:
+    left: Array
+    left_scales: Array
+    left_sums: Array
+    codes: Array
+    scales: Array
+    result: Array
+    minima: Array | None = None
+
+
+class _Emitter:
+    def __init__(self, packing: GroupPacking, dot: GroupDot, device: Device) -> None:
+        self.packing, self.dot, self.lanes = packing, dot, device.lanes(32)
+        self.vectors = packing.width // self.lanes
+        spare = 8 if device.vector_registers > 16 else 4  # noqa: PLR2004
+        self.tallest = max(1, (device.vector_registers - QUADS * self.vectors - spare) // self.vectors)
+        if self.tallest < 4:  # noqa: PLR2004
+            self.tallest = 4
+
+    def write(self, code: Code, rows: IntExpr, given: _Operands) -> None:
+        with code.shared("panel", self.packing.panels) as panel:
+            row: Expr = tirx.IntImm("int64", 0)
+            left: Expr = expr(rows)
+            for height in sorted({self.tallest, 4, 1}, reverse=True):
+                tiles = code.cell("tiles", tirx.truncdiv(left, expr(height))).value
+                with code.loop("tile", tiles) as tile:
+                    self.tile(code, given, panel, row + tile * height, height)
+                row, left = row + tiles * height, left - tiles * height
+
+    def tile(self, code: Code, given: _Operands, panel: Expr, first: Expr, height: int) -> None:
+        packing, lanes, width = self.packing, self.lanes, self.packing.width
+        sums = code.room("sums", height * width, "float32")
+        zero = repeated(tirx.const(0, "float32"), lanes)
+        for at in range(0, height * width, lanes):
+            sums.put(zero, lanes, at)
+        with code.loop("group", packing.groups) as group:
+            block = panel * packing.groups + group
+            for v in range(self.vectors):
+                self.group(code, given, (block, group, first), height, v, sums)
+        for i in range(height):
+            for v in range(self.vectors):
+                self.stored(code, given, panel, first + i, v, sums.vector(lanes, i * width + v * lanes))
+
+    def group(
+        self, code: Code, given: _Operands, at: tuple[Expr, Expr, Expr], height: int, v: int, sums: Array
+    ) -> None:
+        """Add the products of a group to the sums of the columns of a vector."""
+        packing, lanes, width = self.packing, self.lanes, self.packing.width
+        block, group, first = at
+        codes = self.unpacked(code, given.codes, block * packing.group_bytes + v * lanes * 4)
+        scale = self.floats(code, "scale", given.scales, block * width + v * lanes)
+        least = None if given.minima is None else self.floats(code, "least", given.minima, block * width + v * lanes)
+        for i in range(height):
+            row = first + i
+            total = code.room("total", lanes, "int32")
+            start = tirx.const(0, "int32")
+            if packing.format.zero is not None:
+                start = given.left_sums[row, group] * tirx.const(-packing.format.zero, "int32")
+            total.put(repeated(start, lanes), lanes, 0)
+            for quad in range(QUADS):
+                word = tirx.reinterpret("int32", given.left.vector(4, row, group * GROUP + quad * 4))
+                left = tirx.reinterpret(f"int8x{4 * lanes}", repeated(word, lanes))
+                value = self.dot.apply(total.vector(lanes, 0), codes.vector(4 * lanes, quad * 4 * lanes), left, lanes)
+                total.put(value, lanes, 0)
+            place = i * width + v * lanes
+            factor = repeated(given.left_scales[row, group], lanes)
+            added = total.vector(lanes, 0).astype(f"float32x{lanes}") * scale
+            if least is not None:
+                whole = given.left_sums[row, group].astype("float32")
+                added = added + repeated(whole, lanes) * least
+            sums.put(sums.vector(lanes, place) + added * factor, lanes, place)
+
+    def unpacked(self, code: Code, codes: Array, start: Expr) -> Array:
+        """The codes of a group for the columns of a vector, quad by quad."""
+        count = 4 * self.lanes
+        room = code.room("codes", QUADS * count, self.dot.right)
+        for stored in range(self.packing.stored_quads):
+            loaded = codes.vector(count, start + stored * self.packing.width * 4)
+            if self.packing.stored_quads == QUADS:
+                room.put(self.as_right(loaded, count), count, stored * count)
+                continue
+            low = loaded & repeated(tirx.const(15, "uint8"), count)
+            high = loaded >> repeated(tirx.const(4, "uint8"), count)
+            room.put(self.as_right(low, count), count, stored * count)
+            room.put(self.as_right(high, count), count, (stored + self.packing.stored_quads) * count)
+        return room
+
+    def as_right(self, value: Expr, count: int) -> Expr:
+        return value if self.dot.right == "uint8" else tirx.reinterpret(f"int8x{count}", value)
+
+    def floats(self, code: Code, name: str, source: Array, at: Expr) -> Expr:
+        """Numbers of float16 as float32, kept for the rows of a tile."""
+        room = code.room(name, self.lanes, "float32")
+        room.put(source.vector(self.lanes, at).astype(f"float32x{self.lanes}"), self.lanes, 0)
+        return room.vector(self.lanes, 0)
+
+    def stored(self, code: Code, given: _Operands, panel: Expr, row: Expr, v: int, value: Expr) -> None:
+        """Store the columns of a vector that exist."""
+        column = panel * self.packing.width + v * self.lanes
+        if self.packing.rows % self.packing.width == 0:
+            given.result.put(value, self.lanes, row, column)
+            return
+        with code.when(column + self.lanes <= self.packing.rows):
+            given.result.put(value, self.lanes, row, column)
+        with code.when(column + self.lanes > self.packing.rows):
+            spilled = code.room("spilled", self.lanes, "float32")
+            spilled.put(value, self.lanes, 0)
+            with code.loop("lane", tirx.max(self.packing.rows - column, expr(0))) as lane:
+                given.result[row, column + lane] = spilled[lane]
