@@ -18,10 +18,10 @@ import numpy as np
 
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
-from deploykit.sessions.tasks.hearing import Sounds
-from deploykit.sessions.tasks.matching import Pairs
+from deploykit.sessions.tasks.pairs import Pairs
+from deploykit.sessions.tasks.pictures import Pictures
+from deploykit.sessions.tasks.sounds import Sounds
 from deploykit.sessions.tasks.texts import Span, Texts
-from deploykit.sessions.tasks.vision import Pictures
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
