@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import onnx
 import pytest
 
 import deploykit
+from deploykit.compiler.graph import quantize_weights
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UsageError
-from deploykit.quantization import QUESTIONS, TEXTS, Quantization
+from deploykit.quantization import KINDS, QUESTIONS, TEXTS, Kind, Quantization
 from tests.bench.commands import ran
 from tests.frontends.huggingface.test_picture_answers import folder_of as folder_of_pictures
 from tests.frontends.huggingface.test_sentences import folder_of as folder_of_sentences
@@ -39,6 +41,18 @@ def both(folder: Path, tmp_path: Path) -> tuple[ImportedModel, deploykit.Session
     for name, each in (("before", model), ("after", result)):
         deploykit.build(each, output=tmp_path / name)
     return result, deploykit.open(tmp_path / "before"), deploykit.open(tmp_path / "after")
+
+
+def test_the_table_has_the_kinds_of_the_pass() -> None:
+    assert tuple(KINDS) == get_args(quantize_weights.Kind)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_bits(tmp_path: Path, kind: Kind) -> None:
+    """What elements share, such as a step for each column, is small."""
+    model = deploykit.load(product(tmp_path / "p.onnx"))
+    _, found = quantize_weights.quantize_weights(model.module, kind.name, LEAST)
+    assert 0 <= found.after - 128 * 130 * kind.bits // 8 < found.before / 50
 
 
 @pytest.mark.slow

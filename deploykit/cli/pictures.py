@@ -16,8 +16,8 @@ from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
     from deploykit.sessions.session import Session
+    from deploykit.sessions.tasks.pictures import Detection
     from deploykit.sessions.tasks.segments import Segments
-    from deploykit.sessions.tasks.vision import Detection
 
 
 def run_pictures(

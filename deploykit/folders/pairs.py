@@ -10,7 +10,8 @@ from dataclasses import replace
 from deploykit.artifact.tasks import PairEntry
 from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UnsupportedModelError
-from deploykit.folders.tasks import PIXELS, bounds_of, require_fit, required_picture, tables_of, without_task
+from deploykit.folders.pictures import PIXELS, require_fit, required_picture
+from deploykit.folders.tasks import bounds_of, tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder
 from deploykit.frontends.huggingface.registry import IDS, MASK
 from deploykit.frontends.huggingface.special import TOKENIZER, special_token

@@ -11,7 +11,7 @@ from deploykit.artifact.manifest import MANIFEST, Manifest, read_manifest
 from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
 from deploykit.inspection.lengths import LengthsReport, at_lengths
-from deploykit.inspection.picture import draw
+from deploykit.inspection.plan_picture import draw
 from deploykit.sources.base import find_frontend
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deploykit.compiler.codegen.host.identifiers import c_string
+from deploykit.compiler.codegen.host.lines import in_comment
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.compiler.codegen.host.text import in_comment
 
 if TYPE_CHECKING:
     from deploykit.artifact.tasks import TaskEntry

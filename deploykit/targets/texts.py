@@ -64,7 +64,7 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     have bounds; `example` is a room for the workspace."""
     from deploykit.compiler.codegen.host.header import arena_bytes_at_bounds
     from deploykit.compiler.codegen.host.identifiers import c_string
-    from deploykit.compiler.codegen.host.text import in_comment
+    from deploykit.compiler.codegen.host.lines import in_comment
     from deploykit.compiler.dims import evaluate
     from deploykit.targets.sessions import common_view
 

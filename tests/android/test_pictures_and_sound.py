@@ -17,10 +17,10 @@ from deploykit.artifact.tasks import PictureEntry, SoundEntry
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.bionic import without_needed
 from deploykit.pictures import Picture
-from deploykit.sessions.tasks.hearing import Sounds
+from deploykit.sessions.tasks.pictures import Pictures
 from deploykit.sessions.tasks.segments import best_classes
-from deploykit.sessions.tasks.sounds import samples_of
-from deploykit.sessions.tasks.vision import Pictures
+from deploykit.sessions.tasks.sound_sources import samples_of
+from deploykit.sessions.tasks.sounds import Sounds
 from deploykit.targets.android import AndroidTarget
 from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives

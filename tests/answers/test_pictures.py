@@ -14,8 +14,8 @@ from deploykit import runtime
 from deploykit.artifact.tasks import PictureEntry
 from deploykit.errors import UsageError
 from deploykit.pictures import Edges, Picture, rgb
+from deploykit.sessions.tasks.pictures import Pictures
 from deploykit.sessions.tasks.segments import best_classes
-from deploykit.sessions.tasks.vision import Pictures
 from tests.answers.in_c import library, output_of, program
 from tests.frontends.huggingface.answer_cases import MAP_SIZES, maps, objects
 from tests.web.test_picture_models import pictures

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tasks.test_sounds import RATES
 
 import deploykit
 from deploykit import runtime
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.sessions.tasks.sounds import samples_of
+from deploykit.sessions.tasks.sound_sources import samples_of
 from tests.answers.in_c import library
 from tests.answers.pictures_in_c import Program
 from tests.answers.sounds_in_c import program_of, request_of
@@ -22,7 +23,6 @@ from tests.answers.test_picture_models import MACHINES
 from tests.conftest import Golden
 from tests.frontends.huggingface.sound_cases import LENGTHS, TOKENIZERS, numbers, sound
 from tests.frontends.huggingface.test_sound_answers import SOUNDS, folder_of
-from tests.tasks.test_sounds import RATES
 
 RESAMPLE = runtime.SOUNDS_INCLUDE / "resample.c"
 

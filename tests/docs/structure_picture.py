@@ -52,7 +52,7 @@ ROWS: tuple[tuple[str, str, tuple[Box, ...]], ...] = (
             Box("sources", ("a frontend recognises a source", "and has options of its own")),
             Box("options", ("dataclasses: keywords, flags,", "docs/options.md")),
             Box("folders", ("what a Hugging Face", "model is for")),
-            Box("quantization.py", ("smaller weights, and what", "they change")),
+            Box("quantization", ("smaller weights, and what", "they change")),
         ),
     ),
     (

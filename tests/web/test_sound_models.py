@@ -11,7 +11,7 @@ import pytest
 
 import deploykit
 from deploykit.runtime import JS_MODULES
-from deploykit.sessions.tasks.sounds import resampled
+from deploykit.sessions.tasks.sound_sources import resampled
 from tests.frontends.huggingface.sound_cases import LENGTHS, sound
 from tests.frontends.huggingface.test_sound_answers import SOUNDS, folder_of
 from tests.web.test_ragged import evaluated, in_node

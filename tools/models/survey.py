@@ -15,7 +15,7 @@ import torch
 
 import deploykit
 from deploykit.errors import DeploykitError, ShapeError, UnsupportedModelError
-from deploykit.folders.models import of_texts
+from deploykit.folders.texts import of_texts
 from deploykit.frontends.huggingface.folder import read_folder
 from deploykit.frontends.huggingface.importer import Imported, import_folder
 from deploykit.frontends.torch.__main__ import exported, interfaces

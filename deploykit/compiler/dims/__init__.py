@@ -7,16 +7,16 @@ An expression (`expressions.IntExpr`) is a TVM expression over `Var`s of dtype i
 * `polynomial`, `conversion`: the normal form, in which equal expressions are equal values; `simplify`, `substitute`.
 * `bounds`: the range of an expression; `elimination`: an upper bound without data dims; `magnitude`: whether an
   expression fits 64 bits.
-* `text`: the formula that a person reads.
+* `formulas`: the formula that a person reads.
 """
 
 from deploykit.compiler.dims.bounds import interval
 from deploykit.compiler.dims.conversion import as_expr, simplify, substitute
 from deploykit.compiler.dims.elimination import symbolic_upper_bound
 from deploykit.compiler.dims.evaluate import evaluate, free_vars
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dims.magnitude import largest, magnitude
 from deploykit.compiler.dims.ranges import DimRange, checked_bounds, parse_dim
-from deploykit.compiler.dims.text import to_text
 
 __all__ = [
     "DimRange",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute

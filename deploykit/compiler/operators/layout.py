@@ -17,7 +17,7 @@ from tvm import ir, tirx
 
 from deploykit.compiler.dims.conversion import is_small
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators.building.axes import all_from_front
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.conversion import load, store

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import ir, te, tirx
 
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators.building.axes import from_front
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -27,7 +27,7 @@ from deploykit.compiler.operators.indexing import gather
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
 from deploykit.compiler.operators.slicing import split
-from deploykit.compiler.operators.text.strings import STRING, string_of, together
+from deploykit.compiler.operators.strings.spans import STRING, string_of, together
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

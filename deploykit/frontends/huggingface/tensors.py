@@ -16,7 +16,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from deploykit.basics.mapped import set_aside
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators import activations, arithmetic, normalization, reductions
 from deploykit.compiler.operators.attention import attention
 from deploykit.compiler.operators.building.broadcast import elementwise

@@ -27,7 +27,7 @@ from deploykit.compiler.operators.building.context import Context, Shared, Site,
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.integers import check_shape
 from deploykit.compiler.operators.building.value import POISON, AnyValue, OptionalValue, SequenceValue, Value, constant
-from deploykit.compiler.operators.text.strings import (
+from deploykit.compiler.operators.strings.spans import (
     MOVING,
     OF_STRINGS,
     STRING,

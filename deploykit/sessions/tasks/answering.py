@@ -22,10 +22,10 @@ from deploykit.sessions.language.chat import Chat, prompt_of
 from deploykit.sessions.language.engine import Language
 from deploykit.sessions.language.generation import Generation, start
 from deploykit.sessions.language.measures import perplexity
-from deploykit.sessions.tasks.hearing import Sounds
-from deploykit.sessions.tasks.matching import Pairs
+from deploykit.sessions.tasks.pairs import Pairs
+from deploykit.sessions.tasks.pictures import Pictures
+from deploykit.sessions.tasks.sounds import Sounds
 from deploykit.sessions.tasks.texts import Span, Texts
-from deploykit.sessions.tasks.vision import Pictures
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest

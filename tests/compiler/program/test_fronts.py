@@ -6,7 +6,7 @@ from tvm import tirx
 
 from deploykit.compiler.dims import evaluate
 from deploykit.compiler.dims.conversion import expression, polynomial
-from deploykit.compiler.dims.text import polynomial_text
+from deploykit.compiler.dims.formulas import polynomial_text
 from deploykit.compiler.program.fronts import Fronts
 
 N, M = (tirx.Var(name, "int64") for name in ("n", "m"))

@@ -14,7 +14,7 @@ from deploykit.compiler.program.arena import SlotRequest, plan
 from deploykit.compiler.program.ir import ArenaStorage, Function, Launch, Program, Tensor
 from deploykit.compiler.program.plan import plan_of
 from deploykit.errors import UsageError
-from deploykit.inspection.picture import draw
+from deploykit.inspection.plan_picture import draw
 
 BATCH = Dim("batch", tirx.Var("batch", "int64"), 1, 64)
 WRITTEN = Tensor("y", "float32", (BATCH.var,), ArenaStorage(0))
@@ -87,5 +87,5 @@ def test_a_wrong_call_is_refused_with_its_reason(tmp_path, at, name, words):
 
 
 def test_importing_the_module_leaves_matplotlib_alone():
-    code = "import sys, deploykit.inspection.picture; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, deploykit.inspection.plan_picture; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ import pytest
 
 import deploykit
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.folders import models as folders
+from deploykit.folders.texts import with_text_task
 from deploykit.frontends.huggingface.importer import import_folder
 from tests.conftest import Golden
 
@@ -56,7 +56,7 @@ def test_words(dist: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("case", "padded"), [("bert-words", True), ("roberta-words", False)])
 def test_words_of_other_models(tmp_path: Path, case: str, padded: bool) -> None:
     folder = folder_of(tmp_path / "model", case)
-    model = folders.with_text_task(import_folder(folder, {})) if padded else folder
+    model = with_text_task(import_folder(folder, {})) if padded else folder
     deploykit.build(model, output=tmp_path / "dist")
     program = Program(tmp_path / "dist", tmp_path / "app", *SANITIZERS, best=COUNT)
     require_words(tmp_path / "dist", program, MASK_CASES[case].texts, (4096, 1, 40), COUNT)

@@ -17,8 +17,8 @@ from deploykit.artifact.tasks import PictureEntry
 from deploykit.cli.pictures import run_pictures
 from deploykit.errors import UsageError
 from deploykit.pictures import Picture
+from deploykit.sessions.tasks.pictures import Detection, Pictures
 from deploykit.sessions.tasks.segments import best_classes
-from deploykit.sessions.tasks.vision import Detection, Pictures
 from tests.bench.commands import ran
 from tests.frontends.huggingface.answer_cases import ANSWER_CASES, LEAST_SCORE, MAP_SIZES, maps, objects, write_pictures
 from tests.frontends.huggingface.picture_cases import pixels

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tasks.test_sounds import write
 
 import deploykit
 from deploykit.artifact.tasks import SoundEntry
 from deploykit.errors import UsageError
-from deploykit.sessions.tasks.hearing import Sounds
 from deploykit.sessions.tasks.labels import softmax
+from deploykit.sessions.tasks.sounds import Sounds
 from tests.bench.commands import ran
 from tests.frontends.huggingface.seeds import GOLDENS
 from tests.frontends.huggingface.sound_cases import (
@@ -26,7 +27,6 @@ from tests.frontends.huggingface.sound_cases import (
     write_folder,
 )
 from tests.frontends.huggingface.test_arrays import golden
-from tests.tasks.test_sounds import write
 
 SOUNDS = json.loads((GOLDENS / "sounds.json").read_text())
 EXTRACTOR = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000, "do_normalize": True}

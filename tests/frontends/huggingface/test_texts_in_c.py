@@ -16,7 +16,7 @@ import pytest
 import deploykit
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.engines.native.sanitized import SANITIZERS
-from deploykit.folders import models as folders
+from deploykit.folders.texts import with_text_task
 from deploykit.frontends.huggingface.importer import import_folder
 from tests.conftest import Golden
 from tests.frontends.huggingface.sentences import SENTENCES, minilm
@@ -40,7 +40,7 @@ class Built:
         make = partial(folder_of, case=case, **settings) if case else sentences_of
         folder = make(place / "model")
         found = import_folder(folder, {})
-        model = folders.with_text_task(found) if padded else folder
+        model = with_text_task(found) if padded else folder
         deploykit.build(model, output=self.dist)
         self.program = self.with_spans(4096)
 

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import deploykit
-from deploykit.compiler.operators.text.decimals import exponent, powers
-from deploykit.compiler.operators.text.printing import printed
+from deploykit.compiler.operators.strings.decimals import exponent, powers
+from deploykit.compiler.operators.strings.printing import printed
 from tests.frontends.onnx.harness import Check, by_onnxruntime
 
 STRING = TensorProto.STRING

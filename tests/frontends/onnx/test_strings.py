@@ -15,7 +15,7 @@ import pytest
 
 import deploykit
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.text.regular_expressions import Automaton, compiled
+from deploykit.compiler.operators.strings.regular_expressions import Automaton, compiled
 from deploykit.engines.native import library as native
 from deploykit.sessions.strings import decode, encode
 from tests.frontends.onnx.harness import Check, parse

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import deploykit
 from deploykit.cli import app
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.folders.models import import_model, of_texts
+from deploykit.folders.models import import_model
+from deploykit.folders.texts import of_texts
 from deploykit.frontends.huggingface.importer import Imported, pooled_states
 from deploykit.frontends.torch.importer import import_exported, missing_packages
 from tests.frontends.huggingface.test_texts import tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from deploykit.compiler.codegen.c import types
-from deploykit.compiler.codegen.c.text import EQUALITY, Text, call, cast, rounded
+from deploykit.compiler.codegen.c.precedence import EQUALITY, Text, call, cast, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

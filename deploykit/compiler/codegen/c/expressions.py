@@ -17,7 +17,7 @@ from tvm.ir import Call, TensorLoad, Var
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c import calls, types
-from deploykit.compiler.codegen.c.text import (
+from deploykit.compiler.codegen.c.precedence import (
     ADD,
     AND,
     BITS,

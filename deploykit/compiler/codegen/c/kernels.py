@@ -14,8 +14,8 @@ from tvm.ir import Range
 from deploykit.compiler.codegen.c import support
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
+from deploykit.compiler.codegen.c.precedence import Text, call
 from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
-from deploykit.compiler.codegen.c.text import Text, call
 from deploykit.compiler.dims import free_vars
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from deploykit.compiler.batching.model import DynamicModel
 from deploykit.compiler.codegen.host.identifiers import Names
-from deploykit.compiler.codegen.host.text import Lines, in_comment, indented, statement
+from deploykit.compiler.codegen.host.lines import Lines, in_comment, indented, statement
 from deploykit.dynamic.types import Float, List, Tensor, Tuple, Type, Union, Variant, depth_of, least_depths, width
 
 

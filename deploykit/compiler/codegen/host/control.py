@@ -19,8 +19,8 @@ from deploykit.compiler.batching.model import DynamicModel
 from deploykit.compiler.codegen.host.builders import emit_builders
 from deploykit.compiler.codegen.host.identifiers import Names, c_string
 from deploykit.compiler.codegen.host.layouts import Layouts
+from deploykit.compiler.codegen.host.lines import Lines, in_comment, indented, statement
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.compiler.codegen.host.text import Lines, in_comment, indented, statement
 from deploykit.compiler.program.ir import Function, Program, RunInstances
 from deploykit.dynamic.types import Tuple
 

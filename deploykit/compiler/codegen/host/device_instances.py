@@ -13,8 +13,8 @@ import numpy as np
 
 from deploykit.compiler.batching.cells import evaluate
 from deploykit.compiler.codegen.host.driver_calls import device_copy, wait
+from deploykit.compiler.codegen.host.lines import Lines, braced, checked, indented, statement
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
-from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.program.ir import RunInstances
 from deploykit.dynamic.types import List, Tensor, Type, is_flat
 

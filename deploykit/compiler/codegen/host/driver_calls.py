@@ -12,8 +12,8 @@ from itertools import accumulate
 
 from tvm.ir import PointerType
 
+from deploykit.compiler.codegen.host.lines import Lines, braced, checked, indented, statement
 from deploykit.compiler.codegen.host.scope import Scope
-from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.codegen.shaders.bindings import constant_parts, sharing_of
 from deploykit.compiler.dims import substitute
 from deploykit.compiler.dims.expressions import IntExpr

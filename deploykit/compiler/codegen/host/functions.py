@@ -15,10 +15,10 @@ from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.c.types import storage_type
 from deploykit.compiler.codegen.host.header import state_header
 from deploykit.compiler.codegen.host.identifiers import constants
+from deploykit.compiler.codegen.host.lines import Lines, in_comment, shape_text, statement
 from deploykit.compiler.codegen.host.reads import is_static, variables_in
 from deploykit.compiler.codegen.host.scope import Scope
 from deploykit.compiler.codegen.host.steps import field_name, step_lines
-from deploykit.compiler.codegen.host.text import Lines, in_comment, shape_text, statement
 from deploykit.compiler.dims import free_vars
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port

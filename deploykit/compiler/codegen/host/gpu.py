@@ -21,8 +21,8 @@ from deploykit.artifact.devices import CODE
 from deploykit.basics.parallel import each
 from deploykit.compiler.codegen.c.uses import written_buffers
 from deploykit.compiler.codegen.host.identifiers import c_string
+from deploykit.compiler.codegen.host.lines import in_comment, render
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.compiler.codegen.host.text import in_comment, render
 from deploykit.compiler.codegen.shaders.bindings import emit_shaders, shaders_of
 from deploykit.compiler.codegen.shaders.languages import opencl_program, pack, spirv
 from deploykit.compiler.codegen.shaders.sections import DOT_4X8, F16, SUBGROUPS, Shader

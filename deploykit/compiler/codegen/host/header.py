@@ -11,9 +11,9 @@ from tvm import tirx
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.host.builders import example
 from deploykit.compiler.codegen.host.identifiers import c_string, constants
+from deploykit.compiler.codegen.host.lines import in_comment, shape_text, statement
 from deploykit.compiler.codegen.host.reads import is_static
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
-from deploykit.compiler.codegen.host.text import in_comment, shape_text, statement
 from deploykit.compiler.codegen.weights.blob import weights_bytes
 from deploykit.compiler.dims import evaluate, free_vars, to_text
 from deploykit.compiler.dims.expressions import IntExpr

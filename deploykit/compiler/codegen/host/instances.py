@@ -21,8 +21,8 @@ from math import prod
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.batching.cells import Cell
 from deploykit.compiler.codegen.host.device_instances import RESULTS, fetched, place, shared_copy, wait_in_stream
+from deploykit.compiler.codegen.host.lines import Lines, braced, checked, indented, statement
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
-from deploykit.compiler.codegen.host.text import Lines, braced, checked, indented, statement
 from deploykit.compiler.program.ir import RunInstances
 from deploykit.dynamic.types import Bool, Float, Int, List, Tensor, Type, is_flat, parts
 

@@ -37,10 +37,10 @@ from deploykit.compiler.codegen.host.functions import (
 )
 from deploykit.compiler.codegen.host.header import interface_view
 from deploykit.compiler.codegen.host.identifiers import c_string, identifier
+from deploykit.compiler.codegen.host.lines import Lines, in_comment, render, statement
 from deploykit.compiler.codegen.host.order import require_order
 from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.codegen.host.scope import Scope, function_prefix, prefix_of
-from deploykit.compiler.codegen.host.text import Lines, in_comment, render, statement
 from deploykit.compiler.codegen.native.cpus import find_cpu
 from deploykit.compiler.program.ir import Function, Program, RunInstances
 from deploykit.errors import UnsupportedModelError

@@ -26,8 +26,7 @@ from deploykit.basics.dtypes import logical_dtype
 from deploykit.compiler.codegen.host.driver_calls import device_copy, dispatch, transfer
 from deploykit.compiler.codegen.host.identifiers import c_string
 from deploykit.compiler.codegen.host.instances import run_instances
-from deploykit.compiler.codegen.host.scope import Scope, quoted
-from deploykit.compiler.codegen.host.text import (
+from deploykit.compiler.codegen.host.lines import (
     INDENT,
     Lines,
     braced,
@@ -38,6 +37,7 @@ from deploykit.compiler.codegen.host.text import (
     shape_text,
     statement,
 )
+from deploykit.compiler.codegen.host.scope import Scope, quoted
 from deploykit.compiler.program.ir import (
     ArenaStorage,
     BindDim,

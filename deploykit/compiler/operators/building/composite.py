@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import AnyValue, OptionalValue, SequenceValue, StackValue, Value
-from deploykit.compiler.operators.text.strings import STRING, string_of, text_of
+from deploykit.compiler.operators.strings.spans import STRING, string_of, text_of
 from deploykit.sessions.structure import Structure
 
 if TYPE_CHECKING:

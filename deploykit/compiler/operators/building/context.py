@@ -14,7 +14,7 @@ from tvm import ir, relax, s_tir, te, tirx
 from deploykit.compiler import constants
 from deploykit.compiler.dims import simplify
 from deploykit.compiler.dims.facts import Facts
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, stored_elements
 from deploykit.compiler.model import DataDim, Requirement
 from deploykit.compiler.operators.building.copies import converted, converting, transposed, transposing

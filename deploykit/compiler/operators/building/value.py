@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dtypes import logical_name
 
 if TYPE_CHECKING:

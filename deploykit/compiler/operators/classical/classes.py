@@ -18,7 +18,7 @@ from deploykit.compiler.operators.indexing import pick
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.reductions import extreme_positions
 from deploykit.compiler.operators.softmax import softmax
-from deploykit.compiler.operators.text.strings import string_of, text_of
+from deploykit.compiler.operators.strings.spans import string_of, text_of
 
 
 def transformed(ctx: Context, scores: Value, transform: str) -> Value:

@@ -22,8 +22,8 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import minimum
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.operators import codes, lookup
-from deploykit.compiler.operators.text.strings import STRING, string_of, text_of
+from deploykit.compiler.operators.strings.operators import codes, lookup
+from deploykit.compiler.operators.strings.spans import STRING, string_of, text_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr

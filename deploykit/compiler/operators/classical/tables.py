@@ -19,7 +19,7 @@ from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, SUM, redu
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical.encoding import label_encoder
 from deploykit.compiler.operators.joining import concat
-from deploykit.compiler.operators.text.strings import STRING
+from deploykit.compiler.operators.strings.spans import STRING
 
 Norm: TypeAlias = Literal["MAX", "L1", "L2"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.dims.text import to_text
+from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.conversion import load, store
 from deploykit.compiler.operators.building.errors import Unsupported

@@ -6,9 +6,9 @@ from __future__ import annotations
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cast import bit_cast, cast
-from deploykit.compiler.operators.text.printing import to_strings
-from deploykit.compiler.operators.text.reading import to_numbers
-from deploykit.compiler.operators.text.strings import STRING
+from deploykit.compiler.operators.strings.printing import to_strings
+from deploykit.compiler.operators.strings.reading import to_numbers
+from deploykit.compiler.operators.strings.spans import STRING
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 

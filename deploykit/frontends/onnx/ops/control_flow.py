@@ -32,7 +32,7 @@ from deploykit.compiler.operators.building.sizes import checked_reshape, only_in
 from deploykit.compiler.operators.building.value import AnyValue, SequenceValue, StackValue, Value, constant
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.text.strings import STRING
+from deploykit.compiler.operators.strings.spans import STRING
 from deploykit.frontends.onnx.attributes import axis_attribute
 from deploykit.frontends.onnx.carried import Carried, Kept, room_for
 from deploykit.frontends.onnx.counting import rounds

@@ -8,10 +8,10 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.ranking import unique
-from deploykit.compiler.operators.text import normalizer, operators
-from deploykit.compiler.operators.text.hashing import murmur_hash
-from deploykit.compiler.operators.text.strings import OF_STRINGS, string_of, text_of
-from deploykit.compiler.operators.text.tokenizer import tokenizer
+from deploykit.compiler.operators.strings import normalizer, operators
+from deploykit.compiler.operators.strings.hashing import murmur_hash
+from deploykit.compiler.operators.strings.spans import OF_STRINGS, string_of, text_of
+from deploykit.compiler.operators.strings.tokenizer import tokenizer
 from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

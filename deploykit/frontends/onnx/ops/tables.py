@@ -10,7 +10,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.classical import tables
-from deploykit.compiler.operators.text.strings import STRING
+from deploykit.compiler.operators.strings.spans import STRING
 from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator

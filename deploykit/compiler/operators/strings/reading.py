@@ -22,7 +22,7 @@ from deploykit.compiler.operators.building.imperative import Array, Cell, Code, 
 from deploykit.compiler.operators.building.indices import checked
 from deploykit.compiler.operators.building.integers import equal
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.decimals import (
+from deploykit.compiler.operators.strings.decimals import (
     exponent,
     left,
     low_bits,
@@ -34,7 +34,7 @@ from deploykit.compiler.operators.text.decimals import (
     rounded,
     unsigned,
 )
-from deploykit.compiler.operators.text.strings import flat, length, start, text_of
+from deploykit.compiler.operators.strings.spans import flat, length, start, text_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context

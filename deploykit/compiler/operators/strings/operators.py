@@ -16,8 +16,8 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.sorting import merge_sort
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.regular_expressions import compiled
-from deploykit.compiler.operators.text.strings import (
+from deploykit.compiler.operators.strings.regular_expressions import compiled
+from deploykit.compiler.operators.strings.spans import (
     code_point,
     copied,
     flat,

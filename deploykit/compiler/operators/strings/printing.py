@@ -18,7 +18,7 @@ from tvm import ir, te, tirx
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.integers import equal
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.decimals import (
+from deploykit.compiler.operators.strings.decimals import (
     exponent,
     left,
     low_bits,
@@ -30,7 +30,7 @@ from deploykit.compiler.operators.text.decimals import (
     rounded,
     unsigned,
 )
-from deploykit.compiler.operators.text.strings import flat, span_of, string_of
+from deploykit.compiler.operators.strings.spans import flat, span_of, string_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context

@@ -15,8 +15,8 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cast import bit_cast
-from deploykit.compiler.operators.text.decimals import left, low_bits, right, unsigned
-from deploykit.compiler.operators.text.strings import STRING, flat, length, start, text_of
+from deploykit.compiler.operators.strings.decimals import left, low_bits, right, unsigned
+from deploykit.compiler.operators.strings.spans import STRING, flat, length, start, text_of
 
 _FIRST, _SECOND = 0xCC9E2D51, 0x1B873593
 _ADDED = 0xE6546B64

@@ -23,9 +23,9 @@ from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code
 from deploykit.compiler.operators.building.integers import equal, expr, select
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.operators import Put, Scan, pieces
-from deploykit.compiler.operators.text.regular_expressions import Automaton, compiled
-from deploykit.compiler.operators.text.strings import code_point, length, span_of, start, string_of, together
+from deploykit.compiler.operators.strings.operators import Put, Scan, pieces
+from deploykit.compiler.operators.strings.regular_expressions import Automaton, compiled
+from deploykit.compiler.operators.strings.spans import code_point, length, span_of, start, string_of, together
 
 TABLES = 6
 """The number of arrays of an automaton."""

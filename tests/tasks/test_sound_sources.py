@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deploykit.errors import UsageError
-from deploykit.sessions.tasks.sounds import read_wave, resampled, samples_of
+from deploykit.sessions.tasks.sound_sources import read_wave, resampled, samples_of
 
 
 def by_formula(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.imperative import Array, Cell, Code, imperative
 from deploykit.compiler.operators.building.value import Value
-from deploykit.compiler.operators.text.strings import (
+from deploykit.compiler.operators.strings.spans import (
     LAST_CHARACTER,
     code_point,
     flat,

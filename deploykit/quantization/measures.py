@@ -1,0 +1,102 @@
+"""How much answers of a model change: both artifacts answer the same, and a note says what became different.
+
+For a model of texts, the change is told in terms of its task: the directions of embeddings, or the classes that stay
+the same. For any other model, it is the change of each output for random inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploykit.checks.padded import plain
+from deploykit.checks.samples import dims_of_contents, random_for_others, sample_inputs, symbolic_dims
+from deploykit.checks.verify import default_sizes
+from deploykit.errors import ShapeError
+from deploykit.quantization.trials import QUESTIONS
+
+if TYPE_CHECKING:
+    from deploykit.sessions.session import Session
+    from deploykit.sessions.tasks.labels import Label
+    from deploykit.sessions.tasks.texts import Span
+
+
+def _embeddings(old: Session, new: Session, texts: Sequence[str]) -> str:
+    a, b = (_directions(session.embed(texts)) for session in (old, new))
+    cosines = (a * b).sum(axis=1)
+    return (
+        f"embeddings of {len(texts)} texts: cosine similarity to those of float32 {cosines.mean():.4f}, at least "
+        f"{cosines.min():.4f}"
+    )
+
+
+def _classes(old: Session, new: Session, texts: Sequence[str]) -> str:
+    pairs = list(zip(old.classify(texts), new.classify(texts), strict=True))
+    same = sum(a[0].name == b[0].name for a, b in pairs)
+    largest = max(_largest_change(a, b) for a, b in pairs)
+    return f"classes of {len(texts)} texts: {same} are those of float32, scores differ by at most {largest:.3f}"
+
+
+def _largest_change(old: Sequence[Label], new: Sequence[Label]) -> float:
+    scores = {label.name: label.score for label in new}
+    return max(abs(label.score - scores[label.name]) for label in old)
+
+
+def _tokens(old: Session, new: Session, texts: Sequence[str]) -> str:
+    pairs = [pair for a, b in zip(old.tokens(texts), new.tokens(texts), strict=True) for pair in zip(a, b, strict=True)]
+    return f"classes of {len(pairs)} tokens: {sum(a.label == b.label for a, b in pairs)} are those of float32"
+
+
+def _answers(old: Session, new: Session, _: Sequence[str]) -> str:
+    def place(span: Span) -> tuple[int, int]:
+        return span.start, span.end
+
+    same = sum(place(old.answer(*pair)) == place(new.answer(*pair)) for pair in QUESTIONS)
+    return f"answers to {len(QUESTIONS)} questions: {same} are those of float32"
+
+
+def _masks(old: Session, new: Session, texts: Sequence[str]) -> str:
+    """The first word of each text is masked."""
+    mask = old.texts.task.mask
+    masked = [" ".join([mask, *text.split()[1:]]) for text in texts]
+    pairs = zip(old.fill(masked, 1), new.fill(masked, 1), strict=True)
+    same = sum(a[0][0].name == b[0][0].name for a, b in pairs)
+    return f"the best token for {len(texts)} masks: {same} are those of float32"
+
+
+MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
+    "embed": _embeddings,
+    "classify": _classes,
+    "tokens": _tokens,
+    "answer": _answers,
+    "fill": _masks,
+}
+"""For each kind of task, what to say of the change."""
+
+
+def difference(old: Session, new: Session) -> str:
+    """The change of each output of floats for random inputs."""
+    manifest = old.manifest
+    later = dims_of_contents(manifest)
+    sizes = {dim.name: default_sizes(dim)[1:2] or default_sizes(dim) for dim in symbolic_dims(manifest)}
+    chosen = {name: found[0] for name, found in sizes.items() if name not in later}
+    inputs, _ = sample_inputs(manifest, random_for_others(manifest, {}), chosen)
+    try:
+        before, after = (plain(session.run(inputs)) for session in (old, new))
+    except ShapeError as error:
+        return f"the change of results is not known: {error}"
+    parts = []
+    for name, value in before.items():
+        if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating) and value.size:
+            a, b = value.astype(np.float64), after[name].astype(np.float64)
+            share = float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(a)), 1e-30)
+            parts.append(f"{name} by {share:.2%}")
+    if not parts:
+        return "the change of results is not known: no output is a tensor of floats"
+    return f"results for random inputs differ from those of float32: {', '.join(parts)} (root mean square)"
+
+
+def _directions(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30))
