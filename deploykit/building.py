@@ -58,6 +58,7 @@ def load(
             (see docs/huggingface.md).
     A Hugging Face folder or a GGUF file:
         generate: without it, a language model takes whole texts and gives scores of the next words.
+        keep_bits: without it, the weights of a GGUF file become float32, or what `quantize` says.
     A dynamic model (see docs/dynamic.md):
         weights: a .safetensors or .npz file; without it they are random.
         samples: a .json file with a list of instances, from which the policy of its batches is learned.
@@ -92,8 +93,8 @@ def build(
             vocabulary, and takes the nearest element instead.
         exact: the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the
             batch.
-        quantize: store large weights as `int8` or `fp16`, and note how much results change; a model of texts is tried
-            on those in the file `samples`, a .json list, if there is one.
+        quantize: store large weights as `int8`, `fp16`, `q4`, `q4_1` or `q8`, and note how much results change; a
+            model of texts is tried on those in the file `samples`, a .json list, if there is one.
         check: run the artifact and compare it with ONNX Runtime before it is put at `output`. The runs are at both
             ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other
             inputs are random; both are given as to `deploykit.verify`. With `None` this is done as the command line

@@ -46,7 +46,9 @@ def chat(
     *,
     system: Annotated[
         str | None,
-        typer.Option("--system", metavar="TEXT", help="A message that the conversation begins with.", show_default=False),
+        typer.Option(
+            "--system", metavar="TEXT", help="A message that the conversation begins with.", show_default=False
+        ),
     ] = None,
     max_tokens: Annotated[
         int | None,
@@ -112,7 +114,7 @@ def _numbers(timings: Timings) -> dict[str, Any]:
     }
 
 
-class _Stopped(Exception):  # noqa: N818 - it is no error
+class _Stopped(Exception):
     """Ctrl-C during an answer."""
 
 
@@ -235,6 +237,6 @@ def _stats(session: Session, talk: Chat) -> None:
         )
     memory = session.memory
     messages.print(
-        f"context: {talk.used} of {session.language.task.context} tokens; memory: weights {text_bytes(memory.weights)}, "
-        f"pages {text_bytes(memory.states)}, results {text_bytes(memory.arenas)}"
+        f"context: {talk.used} of {session.language.task.context} tokens; memory: "
+        f"weights {text_bytes(memory.weights)}, pages {text_bytes(memory.states)}, results {text_bytes(memory.arenas)}"
     )

@@ -21,8 +21,8 @@ class Sampler:
         for token in biases:
             if not 0 <= token < words:
                 raise UsageError(f"logit_bias has the token {token}; the model has {words}")
-        self._biases = (CBias * max(len(biases), 1))(*((token, value) for token, value in biases.items()))
-        names = [name for name, _ in CSampling._fields_ if name not in ("biases", "bias_count")]
+        self._biases = (CBias * max(len(biases), 1))(*(CBias(token, value) for token, value in biases.items()))
+        names = [field[0] for field in CSampling._fields_ if field[0] not in ("biases", "bias_count")]
         try:
             values = [getattr(settings, name) for name in names]
             self._settings = CSampling(*values, len(biases), ctypes.addressof(self._biases))

@@ -22,7 +22,7 @@ class Stops:
         self._texts = (ctypes.c_char_p * count)(*self._bytes)
         self._lengths = (ctypes.c_size_t * count)(*map(len, self._bytes))
         self._room = ctypes.create_string_buffer(max(map(len, self._bytes), default=1))
-        places = map(ctypes.addressof, (self._texts, self._lengths))
+        places = ctypes.addressof(self._texts), ctypes.addressof(self._lengths)
         self._stops = CStops(*places, len(texts), ctypes.addressof(self._room), 0)
 
     def add(self, text: str) -> tuple[str, bool]:
@@ -30,7 +30,9 @@ class Stops:
         given = text.encode("utf-8", "surrogatepass")
         shown = ctypes.create_string_buffer(len(given) + self._stops.held_bytes + 1)
         count = ctypes.c_size_t()
-        found = library().dk_stops_add(*map(ctypes.byref, (self._stops,)), given, len(given), shown, ctypes.byref(count))
+        found = library().dk_stops_add(
+            *map(ctypes.byref, (self._stops,)), given, len(given), shown, ctypes.byref(count)
+        )
         # A stop may begin with the last bytes of a character: never one of whole texts.
         return shown.raw[: count.value].decode("utf-8", "surrogatepass"), bool(found)
 

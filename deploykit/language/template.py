@@ -1,7 +1,7 @@
 """Conversations as texts: the templates that models come with, in the language Jinja.
 
-They see what transformers gives them: `messages`, `tools`, `documents`, `add_generation_prompt`, the special tokens, and
-the functions `raise_exception` and `strftime_now`. A template is foreign text: it runs without access to Python.
+They see what transformers gives them: `messages`, `tools`, `documents`, `add_generation_prompt`, the special tokens,
+and the functions `raise_exception` and `strftime_now`. A template is foreign text: it runs without access to Python.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ def _read(name: str, kind: type) -> Callable[[str], Any]:
         try:
             return kind(text)
         except ValueError:
-            raise UsageError(f"--{name} takes {'a whole number' if kind is int else 'a number'}; found '{text}'") from None
+            raise UsageError(
+                f"--{name} takes {'a whole number' if kind is int else 'a number'}; found '{text}'"
+            ) from None
 
     return read
 

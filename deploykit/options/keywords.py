@@ -22,6 +22,7 @@ class LoadKeywords(TypedDict, total=False):
     fuse: bool
     route: Literal["own", "torch"] | None
     generate: bool
+    keep_bits: bool
 
 
 class BuildKeywords(LoadKeywords, total=False):

@@ -95,8 +95,9 @@ class QuantizeOptions:
 
     quantize: str | None = option(
         None,
-        "Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; or as [b]fp16[/], half "
-        "of the bytes. The change of results is measured and printed; for a model of texts, on those in the .json list "
+        "Store large weights as [b]int8[/], a quarter of the bytes, and compute with integers; as [b]q4[/], [b]q4_1[/] "
+        "or [b]q8[/], in groups of 32 with a scale each, as language models have them; or as [b]fp16[/], half of the "
+        "bytes. The change of results is measured and printed; for a model of texts, on those in the .json list "
         "of --samples, if given.",
         metavar="KIND",
     )

@@ -23,11 +23,16 @@ class Kind:
     instead: quantize_weights.Kind | None = None
 
 
+OUTSIDE = "rows that are no whole groups of 32 numbers, infinities, or NaN"
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("int8", 8, "infinities or NaN"),
         Kind("fp16", 16, "numbers beyond 65504, the largest one, or NaN", instead="int8"),
+        Kind("q4", 4, OUTSIDE, instead="int8"),
+        Kind("q4_1", 4, OUTSIDE, instead="int8"),
+        Kind("q8", 8, OUTSIDE, instead="int8"),
     )
 }
 """The kinds by their names, in the order in which messages list them."""

@@ -6,6 +6,7 @@ the same. For any other model, it is the change of each output for random inputs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from deploykit.checks.samples import dims_of_contents, random_for_others, sample
 from deploykit.checks.verify import default_sizes
 from deploykit.errors import ShapeError
 from deploykit.quantization.trials import QUESTIONS
+from deploykit.sessions.language.measures import information_of
 
 if TYPE_CHECKING:
     from deploykit.sessions.session import Session
@@ -66,12 +68,34 @@ def _masks(old: Session, new: Session, texts: Sequence[str]) -> str:
     return f"the best token for {len(texts)} masks: {same} are those of float32"
 
 
+def _next_words(old: Session, new: Session, texts: Sequence[str]) -> str:
+    same = count = 0
+    information = [0.0, 0.0]
+    for text in texts:
+        tokens = [int(token) for token in old.language.tokenizer.encode(text).ids]
+        if len(tokens) < 2:
+            continue
+        found = [session.logits(tokens)[:-1] for session in (old, new)]
+        same += int((found[0].argmax(axis=1) == found[1].argmax(axis=1)).sum())
+        count += len(tokens) - 1
+        for side, scores in enumerate(found):
+            information[side] += information_of(scores, tokens[1:])
+    if not count:
+        return "the change of results is not known: the texts have no two tokens"
+    before, after = (math.exp(total / count) for total in information)
+    return (
+        f"the most probable next token at {count} places of {len(texts)} texts: {same / count:.1%} are those of "
+        f"float32; perplexity {after:.2f} instead of {before:.2f}"
+    )
+
+
 MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
     "embed": _embeddings,
     "classify": _classes,
     "tokens": _tokens,
     "answer": _answers,
     "fill": _masks,
+    "generate": _next_words,
 }
 """For each kind of task, what to say of the change."""
 

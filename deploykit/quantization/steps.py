@@ -82,7 +82,7 @@ class Quantization:
 
 
 def _takes_texts(model: ImportedModel) -> bool:
-    return model.task is not None and model.task.takes == "texts"
+    return model.task is not None and model.task.takes in ("texts", "messages")
 
 
 def _built(model: ImportedModel | Path, output: Path) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.options.option import option
 from deploykit.sources.base import Certainty
 from deploykit.sources.folder import GENERATE
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GgufOptions:
     generate: bool = GENERATE
+    keep_bits: bool = option(
+        True,
+        "A GGUF file for a model that generates: weights in 4 or 8 bits keep them, in the same groups. With "
+        "--no-keep-bits all become float32, or what --quantize says.",
+    )
 
 
 class GgufFrontend:
@@ -37,13 +43,17 @@ class GgufFrontend:
         return Certainty.LIKELY if Path(source).suffix == ".gguf" else Certainty.NO
 
     def load(self, source: Any, dims: DimBounds, options: GgufOptions) -> ImportedModel:
+        from deploykit.folders.kept_bits import with_bits
         from deploykit.folders.language import generating_model
         from deploykit.folders.models import load_model
         from deploykit.frontends.gguf.importer import note_on, read_model
 
         folder = read_model(Path(source))
-        model = generating_model(folder, dims) if options.generate else load_model(folder, dims)
-        return replace(model, notes=(*model.notes, *note_on(folder)))
+        if not options.generate:
+            model = load_model(folder, dims)
+            return replace(model, notes=(*model.notes, *note_on(folder)))
+        model = generating_model(folder, dims)
+        return with_bits(model, folder) if options.keep_bits else model
 
     def file(self, source: Any) -> Path | None:
         return Path(source)

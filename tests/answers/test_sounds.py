@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tasks.test_sounds import RATES
+from tests.tasks.test_sound_sources import RATES
 
 import deploykit
 from deploykit import runtime

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.tasks.test_sounds import write
+from tests.tasks.test_sound_sources import write
 
 import deploykit as dk
 from bench.browser import find_chromium

@@ -113,7 +113,7 @@ ROWS: tuple[tuple[str, str, tuple[Box, ...]], ...] = (
             Box("runtime/js", ("pages and node, over", "runtime/wasm")),
             Box("runtime/batching", ("instances, frames,", "order of cells")),
             Box("runtime/text", ("tokenizers; beside it", "pictures, sounds")),
-            Box("runtime/language", ("sampling, templates,", "conversations"), next=True),
+            Box("runtime/language", ("sampling, templates,", "conversations")),
         ),
     ),
     (

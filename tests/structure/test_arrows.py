@@ -28,7 +28,7 @@ LAYERS = (
     ("compiler.codegen",),
     ("compiler.variant", "compiler.observer"),
     ("engines",),
-    ("text",),
+    ("text", "language"),
     ("targets",),
     ("folders",),
     ("pipeline",),

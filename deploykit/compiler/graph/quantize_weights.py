@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -48,10 +48,10 @@ from deploykit.compiler.tir.values import const, static
 
 Kind: TypeAlias = Literal["int8", "fp16", "q4", "q4_1", "q8", "stored"]
 
-STORED = "stored"
+STORED: Kind = "stored"
 """The kind that changes no number."""
 
-Row: TypeAlias = "Callable[[te.Tensor, Sequence[ir.Expr]], ir.Expr]"
+Row: TypeAlias = Callable[[te.Tensor, Sequence[ir.Expr]], ir.Expr]
 """Gives the row of a table for an element, from the tensor of indices."""
 
 LEAST = 1 << 14
@@ -276,8 +276,6 @@ class _Integers(_Function):
         return whole(row, column).astype("float32") * step(row, const(0))
 
 
-
-
 class _Groups(_Function):
     """Weights in groups of few bits. A weight is kept with its outputs as rows, as tables have them, so that a table
     that is the weight of a product, too, is one."""
@@ -295,17 +293,17 @@ class _Groups(_Function):
         self.kind = kind
 
     def kind_for(self, matrix: np.ndarray, axis: int) -> str:
-        """The format of a matrix. Tables of words, and the weights of products that score all words, have 8 bits: errors
-        count most there."""
+        """The format of a matrix. Tables of words, and the weights of products that score all words, have 8 bits:
+        errors count most there."""
         if axis == -1:
             self.found.words.add(len(matrix))
         return "q8" if len(matrix) in self.found.words and self.kind != STORED else self.kind
 
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
-        if not self.is_large(weight) or len(weight.ty.shape) != 2:  # noqa: PLR2004
+        if not self.is_large(weight) or len(weight.ty.shape) != 2:
             return None
         array = array_of(weight)
-        matrix = np.ascontiguousarray(array.T if axis == -2 else array)  # noqa: PLR2004
+        matrix = np.ascontiguousarray(array.T if axis == -2 else array)
         forget(array)
         key = (hashlib.blake2b(matrix.data, digest_size=16).digest(), matrix.shape)
         if key not in self.found.weights:
@@ -327,7 +325,9 @@ class _Groups(_Function):
         raise NotImplementedError  # `stored` makes the arrays
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
-        return grouped_calls.matmul(self.found.formats[self.key], left, weight, relax.TensorType(list(shape), "float32"))
+        return grouped_calls.matmul(
+            self.found.formats[self.key], left, weight, relax.TensorType(list(shape), "float32")
+        )
 
     def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
         def indices(given: te.Tensor) -> te.Tensor:

@@ -5,7 +5,7 @@ the page `table[sequence, p // PAGE]`, at the place `p % PAGE`. So sequences of 
 two sequences may share the pages of what they have in common. (Source: Kwon et al., "Efficient Memory Management for
 Large Language Model Serving with PagedAttention", 2023.)
 
-    cache   (pages, 2, heads, size * PAGE): for each head of a page its keys, (size, PAGE), then its values, (PAGE, size)
+    cache   (pages, 2, heads, size * PAGE): of a head of a page the keys, (size, PAGE), then the values, (PAGE, size)
 
 Keys lie with neighbouring tokens next to each other, so that scores are computed for a vector of tokens; values with
 neighbouring channels, so that they are added for a vector of channels. No sum goes over the lanes of a vector.
@@ -238,9 +238,7 @@ class _Walk:
         scaled = product * _float(self.scale)
         return tirx.tanh(scaled / _float(self.softcap)) * _float(self.softcap) if self.softcap else scaled
 
-    def added(
-        self, code: Code, sums: _Sums, cache: Array, head: ir.Expr, page: Cell, low: Cell, high: Cell
-    ) -> None:
+    def added(self, code: Code, sums: _Sums, cache: Array, head: ir.Expr, page: Cell, low: Cell, high: Cell) -> None:
         """Add the values of a page, with their weights."""
         with code.loop("slot", high.value - low.value + 1) as index:
             slot = low.value + index

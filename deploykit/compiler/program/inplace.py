@@ -69,7 +69,8 @@ def may_replace(trace: Trace, target: int, source: tuple[str, int | None], data_
 
     The first step that writes `target` must be a top-level step, and neither it nor a later step may fail. From this
     step on nothing may read the other buffer, except this step itself if it copies that buffer, or if it is a launch
-    that may write its result over that operand. Writing a tensor whose size depends on `data_dims` may fail, because there may be no room for it."""
+    that may write its result over that operand. Writing a tensor whose size depends on `data_dims` may fail, because
+    there may be no room for it."""
     reads, writes = [], []
     failing = -1
     for numbered in number_steps(trace.steps):

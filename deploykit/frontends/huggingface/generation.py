@@ -128,8 +128,10 @@ def import_step(source: Path | Folder, dims: DimBounds | None = None) -> Generat
     if family.remembers is None or scores is None:
         raise UnsupportedModelError(f"{folder.path}: a model of type '{kind}' does not generate text")
     if unknown := bounds.keys() - {TOKENS, SEQUENCES, CONTEXT, PAGES}:
-        names = ", ".join((TOKENS, SEQUENCES, CONTEXT, PAGES))
-        raise UsageError(f"the model has no dim '{min(unknown)}'; it has {names}")
+        raise UsageError(
+            f"a model that generates has no dim '{min(unknown)}'; it has {TOKENS}, {SEQUENCES}, {CONTEXT} and {PAGES}. "
+            "--no-generate builds one for whole texts"
+        )
     return _Importer(folder, family, bounds).imported()
 
 
@@ -194,9 +196,7 @@ class _Importer:
 
     def _text(self, ctx: Context, given: Values, states: dict[str, Value], count: object) -> Step:
         ids = Tensor(ctx, given["tokens"])
-        pages = Pages.checked(
-            ctx, given["positions"], given["sequences"], given["pages"], count, self.context
-        )
+        pages = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], count, self.context)
         rows = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")
         ids = ids.reshape(1, *ids.shape)
         return Step(ids, ids, None, self.context, pages, Tensor(ctx, rows), states)

@@ -30,8 +30,7 @@ class Chat:
         def pieces() -> Iterator[Piece]:
             failed = True
             try:
-                for piece in answer:
-                    yield piece
+                yield from answer
                 failed = False
             except GeneratorExit:
                 failed = False

@@ -193,7 +193,9 @@ class Language:
             if len(rows):
                 sequence.scores = rows[-1]
 
-    def _scores(self, parts: list[tuple[Sequence, int, int]], asked: list[int], every: bool = False) -> list[np.ndarray]:
+    def _scores(
+        self, parts: list[tuple[Sequence, int, int]], asked: list[int], every: bool = False
+    ) -> list[np.ndarray]:
         """Run the model on parts of sequences. Returns the scores (rows, words) after the last token of each part that
         has `asked` ones, or after `every` token."""
         table = np.maximum(self.pages.table[[self._row(sequence) for sequence, *_ in parts]], 0)

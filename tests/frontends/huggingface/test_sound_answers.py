@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tasks.test_sounds import write
+from tests.tasks.test_sound_sources import write
 
 import deploykit
 from deploykit.artifact.tasks import SoundEntry

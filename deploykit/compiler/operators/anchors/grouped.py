@@ -52,9 +52,9 @@ class GroupPacking:
         filled = np.zeros((self.panels * self.width, self.depth), np.uint8)
         filled[: self.rows] = codes
         split = filled.reshape(self.panels, self.width, self.groups, QUADS, 4).transpose(0, 2, 3, 1, 4)
-        if self.format.bits == 4:  # noqa: PLR2004
+        if self.format.bits == 4:
             half = QUADS // 2
-            split = split[:, :, :half] | split[:, :, half:] << 4
+            return np.ascontiguousarray(split[:, :, :half] | split[:, :, half:] << np.uint8(4)).reshape(-1)
         return np.ascontiguousarray(split).reshape(-1)
 
     def scales(self, scales: np.ndarray) -> np.ndarray:

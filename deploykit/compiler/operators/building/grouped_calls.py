@@ -18,9 +18,7 @@ from tvm import ir, relax
 MATMUL, ROWS = "deploykit.grouped_matmul", "deploykit.grouped_rows"
 
 
-def matmul(
-    format_: str, x: relax.Expr, weight: Sequence[relax.Constant], type_: relax.TensorType
-) -> relax.Call:
+def matmul(format_: str, x: relax.Expr, weight: Sequence[relax.Constant], type_: relax.TensorType) -> relax.Call:
     """`x` times the transpose of a matrix."""
     return relax.call_pure_packed(MATMUL, ir.StringImm(format_), x, *weight, ty_args=[type_])
 

@@ -5,7 +5,8 @@
     number = scale * (code - zero)          symmetric formats; `zero` is the middle of the codes
     number = scale * code + minimum         others
 
-A matrix (rows, depth) has a row for each output. Its codes are bytes (rows, depth), its scales and minima (rows, groups).
+A matrix (rows, depth) has a row for each output. Its codes are bytes (rows, depth), its scales and minima (rows,
+groups).
 (Source: the formats Q4_0, Q4_1 and Q8_0 of GGUF.)
 """
 
@@ -43,8 +44,7 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    format_.name: format_
-    for format_ in (Format("q4", 4, 8, whole=True), Format("q4_1", 4, None), Format("q8", 8, 128))
+    format_.name: format_ for format_ in (Format("q4", 4, 8, whole=True), Format("q4_1", 4, None), Format("q8", 8, 128))
 }
 """By name; those with fewer bits first."""
 
@@ -101,7 +101,7 @@ def grouped(matrix: np.ndarray, format_: Format) -> Grouped | None:
             return None
         step = found.astype(np.float32)[..., None]
         step = np.where(step == 0, np.float32(1), step)
-        start = -format_.zero * step if minima is None else minima[place].astype(np.float32)[..., None]
+        start = -(format_.zero or 0) * step if minima is None else minima[place].astype(np.float32)[..., None]
         exact = np.rint((numbers - start) / step)
         codes[place] = np.clip(exact, 0, format_.codes - 1).reshape(len(piece), depth).astype(np.uint8)
         flat = found == 0

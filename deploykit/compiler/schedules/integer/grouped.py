@@ -50,7 +50,11 @@ def _call(name: str, dtype: str, *operands: Expr) -> Expr:
 
 
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-_BYTE_PAIRS = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
+_BYTE_PAIRS = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
 _QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
 
 
@@ -129,16 +133,16 @@ def _across(code: Code, vectors: Sequence[Expr], combine: Callable[[Expr, Expr],
     return room[0]
 
 
-def product(
-    *tensors: te.Tensor, packing: GroupPacking, dot: GroupDot, device: Device
-) -> te.Tensor:
+def product(*tensors: te.Tensor, packing: GroupPacking, dot: GroupDot, device: Device) -> te.Tensor:
     """The product (rows, packing.rows) of quantised rows with a packed matrix. `tensors` are those of `quantised`, then
     the packed codes, scales and minima."""
     rows = tensors[0].shape[0]
     emitter = _Emitter(packing, dot, device)
 
     def write(code: Code, *arrays: Array) -> None:
-        emitter.write(code, rows, _Operands(*arrays[:5], arrays[-1], *arrays[5:-1]))
+        left, left_scales, left_sums, codes, scales, *minima, result = arrays
+        operands = _Operands(left, left_scales, left_sums, codes, scales, result, *minima)
+        emitter.write(code, rows, operands)
 
     (result,) = imperative("grouped_matmul", tensors, [((rows, packing.rows), "float32")], write)
     return result
@@ -159,10 +163,9 @@ class _Emitter:
     def __init__(self, packing: GroupPacking, dot: GroupDot, device: Device) -> None:
         self.packing, self.dot, self.lanes = packing, dot, device.lanes(32)
         self.vectors = packing.width // self.lanes
-        spare = 8 if device.vector_registers > 16 else 4  # noqa: PLR2004
+        spare = 8 if device.vector_registers > 16 else 4
         self.tallest = max(1, (device.vector_registers - QUADS * self.vectors - spare) // self.vectors)
-        if self.tallest < 4:  # noqa: PLR2004
-            self.tallest = 4
+        self.tallest = max(self.tallest, 4)
 
     def write(self, code: Code, rows: IntExpr, given: _Operands) -> None:
         with code.shared("panel", self.packing.panels) as panel:

@@ -14,6 +14,17 @@ from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Module, Tensor
 
 
+def heads_of(c: Config) -> Heads:
+    count = c.num_attention_heads
+    keys = (c.num_kv_heads or count) if c.new_decoder_architecture else 1 if c.multi_query else count
+    return Heads(count, keys, c.hidden_size // count)
+
+
+def remembers(c: Config) -> list[tuple[int, int]]:
+    heads = heads_of(c)
+    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
+
+
 @text_decoder(
     {"falcon": "Falcon"},
     base="transformer",
@@ -32,6 +43,7 @@ from deploykit.frontends.huggingface.tensors import Module, Tensor
         "ffn_hidden_size": None,
         "tie_word_embeddings": True,
     },
+    remembers=remembers,
     fixed={"alibi": False, "apply_residual_connection_post_layernorm": False},
 )
 def falcon(m: Module, c: Config, text: Text) -> Tensor:
@@ -52,17 +64,6 @@ def block(m: Module, c: Config, x: Tensor, attend: Attention, number: int) -> Te
     elif not c.parallel_attn:
         normed = norm(m, "post_attention_layernorm", c, x + y)
     return x + y + mlp(m["mlp"], c, normed)
-
-
-def heads_of(c: Config) -> Heads:
-    count = c.num_attention_heads
-    keys = (c.num_kv_heads or count) if c.new_decoder_architecture else 1 if c.multi_query else count
-    return Heads(count, keys, c.hidden_size // count)
-
-
-def remembers(c: Config) -> list[tuple[int, int]]:
-    heads = heads_of(c)
-    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
 
 
 def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:
