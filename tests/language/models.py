@@ -1,0 +1,32 @@
+"""A small language model in a GGUF file, with a tokenizer and a template of conversations."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+from gguf import GGMLQuantizationType as Format
+
+from tests.frontends.gguf.files import write_model
+from tests.frontends.huggingface.seeds import GOLDENS
+
+WORDS = [*string.ascii_lowercase, *string.digits[:10], "w1", "Ġ", "Ċ", ".", ":", "?", "!", ",", "Ã", "©", "Q", "A", "S", "E"]
+"""Letters, bytes of other characters, and the names of roles."""
+
+END = WORDS.index("E")
+
+TEMPLATE = (
+    "{% for message in messages %}{{ {'user': 'Q', 'assistant': 'A', 'system': 'S'}[message['role']] }}:"
+    "{{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}A:{% endif %}"
+)
+
+
+def write_language_model(path: Path, form: Format = Format.F32, template: str = TEMPLATE, **more: Any) -> Path:
+    """Write the file. `more` are entries of its metadata."""
+    facts = json.loads((GOLDENS / "llama.json").read_text())
+    config = facts["config"] | {"num_key_value_heads": facts["config"].get("num_key_value_heads") or 4}
+    entries = {"tokenizer.ggml.eos_token_id": END} | ({"tokenizer.chat_template": template} if template else {})
+    write_model(path, config, facts["shapes"], form, WORDS, **entries, **more)
+    return path
