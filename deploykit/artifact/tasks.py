@@ -88,6 +88,15 @@ class PairEntry(_Task):
     padding: int | None = None
 
 
+class FormEntry(Entry):
+    """Conversations as texts. `joints` are the texts between two messages, by their roles, as in `user assistant`;
+    `start` and `end` stand for the ends of a conversation, at which the model goes on. White space at the ends of
+    messages of the roles `trimmed` is left out."""
+
+    joints: Mapping[str, str]
+    trimmed: tuple[str, ...] = ()
+
+
 class LanguageEntry(_Task):
     """A model that continues texts. A sequence has at most `context` tokens; their keys and values are in pages of
     `page` tokens. What is more than `window` tokens back is not read again; None: all is. There are `words` tokens, and
@@ -103,6 +112,7 @@ class LanguageEntry(_Task):
     stops: tuple[int, ...] = ()
     template: str = ""
     special: Mapping[str, str] = {}
+    form: FormEntry | None = None
 
 
 TaskEntry: TypeAlias = Annotated[

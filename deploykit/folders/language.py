@@ -16,6 +16,8 @@ from deploykit.folders.tasks import tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.generation import Generating, import_step
 from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
+from deploykit.language.form import NoForm, form_of
+from deploykit.language.template import ChatTemplate
 from deploykit.text import FILE
 
 GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
@@ -31,7 +33,13 @@ def generating_model(source: Path | Folder, dims: DimBounds | None = None) -> Im
     if not found.folder.has(TOKENIZER):
         return without_task(found.model, f"the folder has no {TOKENIZER}")
     tables = tables_of(found.folder, found.words)
-    return replace(found.model, task=_task(found), task_files={FILE: tables})
+    task, notes = _task(found), found.model.notes
+    if task.template:
+        try:
+            task = task.model_copy(update={"form": form_of(ChatTemplate(task.template, task.special))})
+        except (NoForm, UsageError) as reason:
+            notes = (*notes, f"conversations become texts in Python alone: the template is no table, for {reason}")
+    return replace(found.model, task=task, task_files={FILE: tables}, notes=notes)
 
 
 def _task(found: Generating) -> LanguageEntry:

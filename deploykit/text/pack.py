@@ -71,7 +71,7 @@ def pack_fields(fields: Mapping[str, object], *, limit: int = 0, shortcuts: bool
     """The tables of a tokenizer by the contents of `tokenizer.json`. `limit` is the most tokens of its model. Without
     `shortcuts`, the runtime merges the symbols of each piece, although it may be known what they lead to."""
     file = Part(fields, "the file")
-    file.read |= {"version", "truncation", "padding"}
+    file.read |= {"version", "truncation", "padding", "added_tokens"}
     model_part = file.part("model")
     if model_part is None:
         refuse("the file", "it has no model")

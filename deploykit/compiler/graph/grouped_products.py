@@ -30,7 +30,7 @@ class GroupedProducts:
     def __init__(self, builder: relax.BlockBuilder, device: Device) -> None:
         self._builder, self._device = builder, device
         self._packed: dict[int, tuple[relax.Expr, Sequence[relax.Constant]]] = {}
-        self._quantised: dict[relax.Expr, list[relax.Var]] = {}
+        self._quantised: dict[tuple[relax.Expr, str], list[relax.Var]] = {}
 
     def rule(self, call: relax.Call) -> Callable[[relax.Call], relax.Expr] | None:
         """What replaces `call` by kernels, if it is one of these."""
@@ -50,15 +50,16 @@ class GroupedProducts:
             result = call_te(self._builder, build, flat, *packed, name="grouped_matmul")
         else:
             build = partial(product, packing=packing, dot=dot, device=self._device)
-            result = call_te(self._builder, build, *self._left(x, flat), *packed, name="grouped_matmul")
+            result = call_te(self._builder, build, *self._left(x, flat, dot.left), *packed, name="grouped_matmul")
         return relax.op.reshape(self._builder.emit(result), relax.ShapeExpr(shape))
 
-    def _left(self, x: relax.Expr, flat: relax.Expr) -> list[relax.Var]:
+    def _left(self, x: relax.Expr, flat: relax.Expr, dtype: str) -> list[relax.Var]:
         """The left operand in groups of 8 bits."""
-        if x not in self._quantised:
-            whole = self._builder.emit(call_te(self._builder, quantised, flat, name="quantise_groups"))
-            self._quantised[x] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
-        return self._quantised[x]
+        if (x, dtype) not in self._quantised:
+            build = partial(quantised, dtype=dtype)
+            whole = self._builder.emit(call_te(self._builder, build, flat, name="quantise_groups"))
+            self._quantised[x, dtype] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
+        return self._quantised[x, dtype]
 
     def _rows(self, call: relax.Call) -> relax.Expr:
         _, name, indices, *weight = call.args

@@ -60,6 +60,19 @@ export const texts = answering(fetchTokenizer, methodsOf, (inputs, { tokenizer, 
  * @param {LoadOptions} [options]
  */
 export async function fetchTokenizer(locate, options) {
+  const { task, files } = await fetchFiles(locate, options, [MODULE]);
+  const [code, tables] = files;
+  const { instance } = await WebAssembly.instantiate(code);
+  return { task, tokenizer: new Tokenizer(/** @type {any} */ (instance.exports), tables) };
+}
+
+/**
+ * The task of a model, the files of these names, and those that the task names.
+ * @param {Locate} locate
+ * @param {LoadOptions | undefined} options
+ * @param {readonly string[]} names
+ */
+export async function fetchFiles(locate, options, names) {
   const manifest = /** @type {Manifest & { task: Task }} */ (await fetchManifest(locate, options));
   const { files, task } = manifest;
   const given = options ?? {};
@@ -72,9 +85,7 @@ export async function fetchTokenizer(locate, options) {
     }
     return fetchFile(locate(name), entry, transfer);
   };
-  const [code, tables] = await Promise.all([get(MODULE), get(task.files[0])]);
-  const { instance } = await WebAssembly.instantiate(code);
-  return { task, tokenizer: new Tokenizer(/** @type {any} */ (instance.exports), tables) };
+  return { task, files: await Promise.all([...names, ...task.files].map(get)) };
 }
 
 /**

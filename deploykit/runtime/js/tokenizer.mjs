@@ -13,6 +13,8 @@ import { checkOptions } from './inputs.mjs';
  * @property {(bytes: number) => number} workspace
  * @property {(...values: number[]) => number} encode
  * @property {(ids: number, count: number, skip: number, out: number, capacity: number) => number} decode
+ * @property {() => number} stream_bytes
+ * @property {(stream: number, ids: number, count: number, end: number, out: number, room: number) => number} decode_next
  * @property {() => number} count
  * @property {() => number} error
  */
@@ -49,9 +51,10 @@ export class Tokenizer {
    * @param {string} first
    * @param {string | null} second
    * @param {number} most tokens; 0 for no limit
+   * @param {boolean} [bare] whether special tokens are left out
    * @returns {Tokens}
    */
-  encode(first, second, most) {
+  encode(first, second, most, bare = false) {
     const [a, b] = [this.#encoder.encode(first), this.#encoder.encode(second ?? '')];
     const scratch = this.#module.workspace(a.length + b.length);
     for (;;) {
@@ -63,7 +66,7 @@ export class Tokenizer {
       bytes.set(a, firstAt);
       bytes.set(b, secondAt);
       const pair = second === null ? [0, 0] : [secondAt, b.length];
-      const rest = [most, workspaceAt, scratch, arraysAt, this.#capacity];
+      const rest = [most, Number(bare), workspaceAt, scratch, arraysAt, this.#capacity];
       const status = this.#module.encode(firstAt, a.length, ...pair, ...rest);
       if (status === OK) {
         return this.#tokens(arraysAt);
@@ -91,6 +94,29 @@ export class Tokenizer {
         return new TextDecoder().decode(new Uint8Array(buffer, out, bytes).slice());
       }
     }
+  }
+
+  /**
+   * A text that is decoded piece by piece: a function that takes further tokens, and whether they are the last ones.
+   * @returns {(ids: readonly number[], end: boolean) => string}
+   */
+  stream() {
+    const state = new Uint8Array(this.#module.stream_bytes());
+    return (ids, end) => {
+      const [at, idsAt] = [this.#place, this.#place + aligned(state.length)];
+      const out = idsAt + 4 * ids.length;
+      for (let capacity = 16 * ids.length + 64; ; capacity *= 2) {
+        this.#room(out + capacity);
+        const { buffer } = this.#module.memory;
+        new Uint8Array(buffer).set(state, at);
+        new Int32Array(buffer, idsAt, ids.length).set(ids);
+        const bytes = this.#module.decode_next(at, idsAt, ids.length, Number(end), out, capacity);
+        if (bytes <= capacity) {
+          state.set(new Uint8Array(buffer, at, state.length));
+          return new TextDecoder().decode(new Uint8Array(buffer, out, bytes).slice());
+        }
+      }
+    };
   }
 
   /** @param {number} at */

@@ -51,12 +51,24 @@ static double power(double x) {
     return sum * scale;
 }
 
+/* The natural logarithm of a number that is at least 1: the same on every machine. */
+static double logarithm(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    double exponent = (double)((int64_t)(bits >> 52) - 1023), part, sum = 0.0;
+    bits = (bits & (UINT64_MAX >> 12)) | ((uint64_t)1023 << 52);
+    memcpy(&part, &bits, sizeof part);
+    double s = (part - 1.0) / (part + 1.0);
+    for (int i = 27; i > 0; i -= 2) sum = sum * s * s + 1.0 / i;
+    return exponent * 0.6931471805599453 + 2.0 * s * sum;
+}
+
 double dk_log_sum(const float* scores, int32_t words) {
     float top = -INFINITY;
     for (int32_t i = 0; i < words; ++i) top = scores[i] > top ? scores[i] : top;
     double sum = 0.0;
     for (int32_t i = 0; i < words; ++i) sum += power((double)scores[i] - top);
-    return top + log(sum);
+    return top + logarithm(sum);
 }
 
 /* A number in [0, 1). (Source: Steele et al., "Fast Splittable Pseudorandom Number Generators", 2014.) */
@@ -124,7 +136,7 @@ static int32_t typical(candidate* found, int32_t count, double p, float* scores)
     double total = 0.0, average = 0.0, sum = 0.0;
     for (int32_t i = 0; i < count; ++i) top = found[i].score > top ? found[i].score : top;
     for (int32_t i = 0; i < count; ++i) total += power((double)found[i].score - top);
-    double base = top + log(total);
+    double base = top + logarithm(total);
     for (int32_t i = 0; i < count; ++i) {
         double information = base - found[i].score;
         if (found[i].score > -INFINITY) average += power(-information) * information;
@@ -140,8 +152,10 @@ static int32_t typical(candidate* found, int32_t count, double p, float* scores)
         pop(found, count - kept);
         ++kept;
     }
-    memmove(found, found + (count - kept), sizeof(candidate) * (size_t)kept);
-    for (int32_t i = 0; i < kept; ++i) found[i].score = scores[found[i].token];
+    for (int32_t i = 0; i < kept; ++i) {
+        found[i] = found[count - kept + i];
+        found[i].score = scores[found[i].token];
+    }
     return kept;
 }
 

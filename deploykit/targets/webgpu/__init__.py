@@ -26,7 +26,7 @@ from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
-from deploykit.targets.webgpu.linking import link, link_text
+from deploykit.targets.webgpu.linking import link, link_language, link_text
 from deploykit.targets.webgpu.npm import MODEL_LICENSE, NpmOptions, npm_view
 from deploykit.targets.webgpu.scripts import scripts
 
@@ -43,7 +43,7 @@ CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"
 MODULES = (*CPU_MODULES, GPU_MODULE)
 SHADER_FILE = "shaders.wgsl"
-TEXT_MODULE = "text.wasm"
+TEXT_MODULE, LANGUAGE_MODULE = "text.wasm", "language.wasm"
 
 DEMO = "demo.html"
 TYPES = "index.d.mts"
@@ -52,7 +52,10 @@ OF_FUNCTIONS = {TYPES: "functions.d.mts"}
 OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
 """The templates of a model of several functions, and of a dynamic one, where they are others."""
 
-OF_TASKS = {"texts": "texts.html", "pictures": "pictures.html", "pairs": "pictures.html", "sound": "sound.html"}
+OF_TASKS = {
+    **{"texts": "texts.html", "pictures": "pictures.html", "pairs": "pictures.html", "sound": "sound.html"},
+    "messages": "messages.html",
+}
 """The pages of models by what they take."""
 
 WEBGPU = "webgpu"
@@ -161,9 +164,12 @@ class WebTarget:
         view["dynamic"] = dynamic = None if program.dynamic is None else instances_view(program.dynamic)
         view["task"] = task = program.task
         takes = None if task is None else task.takes
-        if task is not None and takes in ("texts", "pairs"):
+        if task is not None and takes in ("texts", "pairs", "messages"):
             link_text(folder / TEXT_MODULE)
             names.append(TEXT_MODULE)
+        if takes == "messages":
+            link_language(folder / LANGUAGE_MODULE)
+            names.append(LANGUAGE_MODULE)
         load = f"${'functions' if several else 'model'}.load"
         if dynamic is not None:
             load = f"$instances.dynamic({load}, {dynamic['entry']})"
@@ -171,7 +177,7 @@ class WebTarget:
             load = f"$ragged.ragged({load})"
         load = load if takes is None else f"${takes}.{takes}({load})"
         javascript = scripts(load, functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
-        pages = [page for page in PAGES if page != DEMO or not several]
+        pages = [page for page in PAGES if page != DEMO or not several or takes == "messages"]
         view["script"] = "functions" if several else "model"
         view |= npm_view(view["prefix"], options.own or WebOptions(), options.place)
         if view["license_file"] is not None:
@@ -181,7 +187,7 @@ class WebTarget:
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
         view |= {"ragged": ragged, "load": load if takes is None else f"{takes}({load})"}
         own = {} if takes is None else {DEMO: OF_TASKS[takes]}
-        templates = OF_FUNCTIONS if several else OF_INSTANCES if dynamic else own
+        templates = (OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}) | own
         view["module_bytes"] = (folder / names[0]).stat().st_size
         view["typed"] = _typed
         plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]

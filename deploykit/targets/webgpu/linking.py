@@ -33,6 +33,10 @@ _TEXT_OPTIONS = (
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base", "-Wl,--strip-all", "-Wl,--gc-sections"),
 )
 
+_LANGUAGE_OPTIONS = (*_TEXT_OPTIONS, f"-I{runtime.LANGUAGE_INCLUDE}")
+_CHOOSING = ("pages", "sampling")
+"""The sources for pages and the choice of tokens; JavaScript has texts of its own."""
+
 _LINKER_OPTIONS = (
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
     *("-Wl,--strip-all", "-Wl,--import-memory", "-Wl,--shared-memory", f"-Wl,--max-memory={MOST_BYTES}"),
@@ -74,6 +78,13 @@ def link(
         inputs.append(folder / f"{output.stem}-{source.stem}.o")
         inputs[-1].write_bytes(compiled(compiler, source, *_COMPILER_OPTIONS))
     compiler.link_module(inputs, output, *_COMPILER_OPTIONS, *_LINKER_OPTIONS, f"-I{folder}")
+
+
+def link_language(output: Path) -> None:
+    """Link the module that has the pages of sequences and chooses tokens, the same for all models. It has a memory of
+    its own. Raises `ToolchainError` with the linker's message."""
+    sources = [source for source in runtime.LANGUAGE if source.suffix == ".c" and source.stem in _CHOOSING]
+    find_wasm_compiler().link_module([*sources, runtime.WASM_LANGUAGE, runtime.WASM_LIBC], output, *_LANGUAGE_OPTIONS)
 
 
 def link_text(output: Path) -> None:

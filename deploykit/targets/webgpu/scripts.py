@@ -28,15 +28,16 @@ _JOINED = {
     "texts": ("tokenizer", "texts"),
     "pictures": ("pixels", "boxes", "segments", "pictures"),
     "sound": ("resampling", "sound"),
+    "messages": ("messages",),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""
 
-TAKES = ("texts", "pictures", "sound", "pairs")
+TAKES = ("texts", "pictures", "sound", "pairs", "messages")
 """What a model may take in the user's terms. Each is the name of a module."""
 
-_OF_PAIRS = ("texts", "pictures")
-"""The modules that pairs of these need."""
+_NEEDED = {"pairs": ("texts", "pictures"), "messages": ("texts",)}
+"""Further modules of these that one needs."""
 
 _HOME = {part: name for name, parts in reversed(_JOINED.items()) for part in parts}
 _IMPORT = re.compile(r"^import \{ ([^}]*) \} from '\./([\w-]+)\.mjs';\n", re.MULTILINE)
@@ -65,7 +66,7 @@ def scripts(
     has ragged inputs or outputs. `instances`: it is dynamic. `takes`: what it takes in the user's terms, one of
     `TAKES`."""
     optional = {"functions": functions, "ragged": ragged, "instances": instances}
-    taken = (takes, *(_OF_PAIRS if takes == "pairs" else ()))
+    taken = (takes, *_NEEDED.get(takes or "", ()))
     optional |= {name: name in taken for name in TAKES} | {"answering": takes is not None}
     sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
     modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}

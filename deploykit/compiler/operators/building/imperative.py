@@ -150,6 +150,11 @@ class Array:
         """The elements from `index` on, along the last axis, as a vector."""
         return tirx.BufferLoad(self._buffer, _vector(lanes, index))
 
+    def strided(self, lanes: int, stride: int, start: int) -> ir.Expr:
+        """Every `stride`th element, from `start` on, as a vector."""
+        place = tirx.Ramp(expr(start), tirx.IntImm("int64", stride), lanes)
+        return tirx.BufferLoad(self._buffer, [place])
+
     def put(self, value: ir.Expr, lanes: int, *index: IntExpr) -> None:
         """Write a vector to the elements from `index` on, along the last axis."""
         self._code.append(tirx.BufferStore(self._buffer, value, _vector(lanes, index)))

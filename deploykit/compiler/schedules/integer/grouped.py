@@ -33,16 +33,17 @@ LANES = 16
 
 @dataclass(frozen=True)
 class GroupDot:
-    """An instruction for products of unsigned codes with int8. It takes `group` neighbouring factors at a time; `left`
-    is the dtype of left factors, `right` that of codes. `most_bits`: it is exact for codes with so many.
-    `apply(sums, codes, left, lanes)` gives the new sums; `left` is the group repeated for all lanes."""
+    """An instruction for products of codes with left factors of 8 bits, exact for codes with `most_bits`. `left` and
+    `right` are the dtypes in which it takes them. `apply(sums, codes, left, lanes)` gives the new sums of `lanes`
+    columns. With `pairs` it takes factors of 16 bits, so that a vector has the four codes of half of the columns, and
+    each column two sums."""
 
     name: str
-    group: int
     left: str
     right: str
     most_bits: int
     apply: Callable[[Expr, Expr, Expr, int], Expr]
+    pairs: bool = False
 
 
 def _call(name: str, dtype: str, *operands: Expr) -> Expr:
@@ -50,11 +51,7 @@ def _call(name: str, dtype: str, *operands: Expr) -> Expr:
 
 
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-_BYTE_PAIRS = {
-    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
-    8: "llvm.x86.avx2.pmadd.ub.sw",
-    16: "llvm.x86.avx512.pmaddubs.w.512",
-}
+_BYTE_PAIRS = {4: "llvm.x86.ssse3.pmadd.ub.sw.128", 8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
 _QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
 
 
@@ -72,12 +69,22 @@ def _sdot(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
     return _call("llvm.aarch64.neon.sdot", f"int32x{lanes}", sums, codes, left)
 
 
+def _pmaddwd(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+    return sums + _call(_PAIRS[lanes], f"int32x{lanes}", codes, left)
+
+
+def _dot_i16x8(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+    return sums + _call("llvm.wasm.dot", f"int32x{lanes}", codes, left)
+
+
 DOTS = (
-    GroupDot("vpdpbusd", 4, "int8", "uint8", 8, _vpdpbusd),
-    GroupDot("sdot", 4, "int8", "int8", 4, _sdot),
-    GroupDot("pmaddubsw", 4, "int8", "uint8", 4, _pmaddubsw),
+    GroupDot("vpdpbusd", "int8", "uint8", 8, _vpdpbusd),
+    GroupDot("sdot", "int8", "int8", 4, _sdot),
+    GroupDot("pmaddubsw", "int8", "uint8", 4, _pmaddubsw),
+    GroupDot("pmaddwd", "int16", "int16", 8, _pmaddwd, pairs=True),
+    GroupDot("dot_i16x8", "int16", "int16", 8, _dot_i16x8, pairs=True),
 )
-"""Those that take four factors at a time, best first."""
+"""All of them, best first."""
 
 
 def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
@@ -86,9 +93,9 @@ def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
     return fits[0] if fits else None
 
 
-def quantised(x: te.Tensor) -> list[te.Tensor]:
-    """The rows of `x` (rows, depth) in groups: int8 (rows, depth), scales in float32 (rows, groups), and sums of the
-    int8 in int32 (rows, groups). A group with an infinity or NaN has zeros, and that scale."""
+def quantised(x: te.Tensor, dtype: str) -> list[te.Tensor]:
+    """The rows of `x` (rows, depth) in groups: numbers of 8 bits as `dtype` (rows, depth), scales in float32 (rows,
+    groups), and sums of the numbers in int32 (rows, groups). A group with an infinity or NaN has zeros, and that scale."""
     rows, depth = x.shape
     groups = int(depth) // GROUP
 
@@ -107,11 +114,11 @@ def quantised(x: te.Tensor) -> list[te.Tensor]:
                 scaled = tirx.nearbyint(known * repeated(inverse, LANES))
                 number.put(scaled.astype(f"int32x{LANES}"), LANES, 0)
                 rounded.append(number.vector(LANES, 0))
-                whole.put(rounded[-1].astype(f"int8x{LANES}"), LANES, row, group * GROUP + place * LANES)
+                whole.put(rounded[-1].astype(f"{dtype}x{LANES}"), LANES, row, group * GROUP + place * LANES)
             scales[row, group] = scale
             sums[row, group] = _across(code, rounded, tirx.Add)
 
-    outputs = [((rows, depth), "int8"), ((rows, groups), "float32"), ((rows, groups), "int32")]
+    outputs = [((rows, depth), dtype), ((rows, groups), "float32"), ((rows, groups), "int32")]
     return imperative("quantise_groups", [x], outputs, write)
 
 
@@ -202,23 +209,36 @@ class _Emitter:
         least = None if given.minima is None else self.floats(code, "least", given.minima, block * width + v * lanes)
         for i in range(height):
             row = first + i
-            total = code.room("total", lanes, "int32")
-            start = tirx.const(0, "int32")
+            total = self.total(code, given.left, codes, row, group)
             if packing.format.zero is not None:
-                start = given.left_sums[row, group] * tirx.const(-packing.format.zero, "int32")
-            total.put(repeated(start, lanes), lanes, 0)
-            for quad in range(QUADS):
-                word = tirx.reinterpret("int32", given.left.vector(4, row, group * GROUP + quad * 4))
-                left = tirx.reinterpret(f"int8x{4 * lanes}", repeated(word, lanes))
-                value = self.dot.apply(total.vector(lanes, 0), codes.vector(4 * lanes, quad * 4 * lanes), left, lanes)
-                total.put(value, lanes, 0)
+                zero = given.left_sums[row, group] * tirx.const(packing.format.zero, "int32")
+                total = total - repeated(zero, lanes)
             place = i * width + v * lanes
             factor = repeated(given.left_scales[row, group], lanes)
-            added = total.vector(lanes, 0).astype(f"float32x{lanes}") * scale
+            added = total.astype(f"float32x{lanes}") * scale
             if least is not None:
                 whole = given.left_sums[row, group].astype("float32")
                 added = added + repeated(whole, lanes) * least
             sums.put(sums.vector(lanes, place) + added * factor, lanes, place)
+
+    def total(self, code: Code, left: Array, codes: Array, row: Expr, group: Expr) -> Expr:
+        """The exact products of a row with the codes of a group, for the columns of a vector."""
+        lanes, dot = self.lanes, self.dot
+        halves = 2 if dot.pairs else 1
+        sums = code.room("total", halves * lanes, "int32")
+        for half in range(halves):
+            sums.put(repeated(tirx.const(0, "int32"), lanes), lanes, half * lanes)
+        word, count = ("int64", lanes // 2) if dot.pairs else ("int32", lanes)
+        for quad in range(QUADS):
+            four = tirx.reinterpret(word, left.vector(4, row, group * GROUP + quad * 4))
+            factors = tirx.reinterpret(f"{dot.left}x{4 * count}", repeated(four, count))
+            for half in range(halves):
+                taken = codes.vector(4 * count, (quad * halves + half) * 4 * count)
+                value = dot.apply(sums.vector(lanes, half * lanes), taken, factors, lanes)
+                sums.put(value, lanes, half * lanes)
+        if not dot.pairs:
+            return sums.vector(lanes, 0)
+        return sums.strided(lanes, 2, 0) + sums.strided(lanes, 2, 1)
 
     def unpacked(self, code: Code, codes: Array, start: Expr) -> Array:
         """The codes of a group for the columns of a vector, quad by quad."""
@@ -236,6 +256,8 @@ class _Emitter:
         return room
 
     def as_right(self, value: Expr, count: int) -> Expr:
+        if self.dot.pairs:
+            return value.astype(f"int16x{count}")
         return value if self.dot.right == "uint8" else tirx.reinterpret(f"int8x{count}", value)
 
     def floats(self, code: Code, name: str, source: Array, at: Expr) -> Expr:

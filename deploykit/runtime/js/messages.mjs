@@ -1,0 +1,510 @@
+// Models that generate: texts or messages in, an answer out, piece by piece.
+
+import { answering, Call } from './answering.mjs';
+import { DataError, MemoryError, UsageError } from './errors.mjs';
+import { fetchFiles } from './texts.mjs';
+import { publicOf, Tokenizer } from './tokenizer.mjs';
+
+/** @typedef {import('./functions.mjs').FunctionsModel} FunctionsModel */
+/** @typedef {{ role: string, content: string }} Message */
+/** @typedef {string | readonly Message[] | readonly number[]} Given a text, messages, or tokens */
+/** @typedef {{ text: string, tokens: number[], logprobs: number[] }} Piece */
+/** @typedef {'stop' | 'length'} Reason */
+/** @typedef {{ promptTokens: number, promptSeconds: number, tokens: number, seconds: number }} Timings */
+/** @typedef {{ text: string, tokens: number[], reason: Reason, timings: Timings }} Answer */
+
+/**
+ * @typedef {object} Task
+ * @property {string[]} outputs
+ * @property {string[]} files
+ * @property {number} context tokens of a sequence
+ * @property {number} page tokens of a page
+ * @property {number} words
+ * @property {number | null} window
+ * @property {number[]} stops tokens that end an answer
+ * @property {{ joints: Record<string, string>, trimmed: string[] } | null} form of conversations
+ */
+
+/**
+ * The functions of language.wasm; addresses and sizes are in bytes.
+ * @typedef {object} Exports
+ * @property {WebAssembly.Memory} memory
+ * @property {{ value: number }} __heap_base
+ * @property {(count: number, sequences: number, blocks: number) => number} pages_bytes
+ * @property {(count: number, sequences: number, blocks: number, size: number, window: number, memory: number) => void} pages_open
+ * @property {() => number} pages_begin
+ * @property {(sequence: number, more: number) => number} pages_reserve
+ * @property {(sequence: number, more: number) => void} pages_append
+ * @property {(sequence: number, length: number) => void} pages_cut
+ * @property {(sequence: number) => void} pages_end
+ * @property {(sequence: number) => number} pages_length
+ * @property {(sequence: number) => number} pages_row
+ * @property {(words: number) => number} sample_bytes
+ * @property {(...values: number[]) => number} sample
+ */
+
+const MODULE = 'language.wasm';
+/** The settings of `dk_sampling`, in its order, with those that choose the most probable token. */
+const SETTINGS = {
+  temperature: 0,
+  topK: 0,
+  typicalP: 1,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  penaltyLast: 64,
+};
+const OPTIONS = ['maxTokens', 'stop', 'ignoreEnd', 'seed', 'logitBias', 'onPiece', ...Object.keys(SETTINGS)];
+/** Milliseconds that a step of a long prompt takes: the page waits meanwhile. */
+const STEP = 50;
+/** Tokens of the first step of a prompt. */
+const FIRST = 8;
+/** Tokens for which there are pages at first. */
+const ROOM = 2048;
+/** Sequences that may be there at once: those that go on, and those that are remembered. */
+const SEQUENCES = 4;
+
+/** A function that loads a model that generates, from one that loads a model with states. */
+export const messages = answering(fetchLanguage, methodsOf, () => {
+  throw new UsageError('a model that generates takes no sample: it has no devices to choose from');
+});
+
+/**
+ * The task of a model, its tokenizer, and the module that chooses tokens.
+ * @param {import('./model.mjs').Locate} locate
+ * @param {import('./model.mjs').LoadOptions} [options]
+ */
+async function fetchLanguage(locate, options) {
+  const { task, files } = await fetchFiles(locate, options, ['text.wasm', MODULE]);
+  const [code, language, tables] = files;
+  const made = await Promise.all([WebAssembly.instantiate(code), WebAssembly.instantiate(language)]);
+  const [text, own] = made.map(({ instance }) => /** @type {any} */ (instance.exports));
+  return { task: /** @type {Task} */ (task), tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own) };
+}
+
+/** Pages of sequences, and the choice of tokens, in the memory of language.wasm. */
+class Chooser {
+  #own;
+  #words;
+  #at;
+
+  /**
+   * @param {Exports} own
+   * @param {Task} task
+   * @param {number} count pages
+   */
+  constructor(own, { words, context, page, window }, count) {
+    this.#own = own;
+    this.#words = words;
+    this.count = count;
+    const blocks = Math.ceil(context / page);
+    const sizes = {
+      pages: own.pages_bytes(count, SEQUENCES, blocks),
+      settings: 80,
+      random: 8,
+      choice: 8,
+      biases: 8 * words,
+      scores: 4 * words,
+      earlier: 4 * context,
+      workspace: own.sample_bytes(words),
+    };
+    let place = own.__heap_base.value;
+    this.#at = /** @type {Record<keyof typeof sizes, number>} */ ({});
+    for (const [name, bytes] of Object.entries(sizes)) {
+      place = (place + 15) & ~15;
+      this.#at[/** @type {keyof typeof sizes} */ (name)] = place;
+      place += bytes;
+    }
+    const missing = place - own.memory.buffer.byteLength;
+    if (missing > 0) {
+      own.memory.grow(Math.ceil(missing / (1 << 16)));
+    }
+    own.pages_open(count, SEQUENCES, blocks, page, window ?? 0, this.#at.pages);
+  }
+
+  /** The pages of a sequence, as many as `tokens` need; those that are gone are 0. */
+  row(/** @type {number} */ sequence, /** @type {number} */ blocks) {
+    const row = new BigInt64Array(this.#own.memory.buffer, this.#own.pages_row(sequence), blocks).slice();
+    return row.map((page) => (page < 0n ? 0n : page));
+  }
+
+  /**
+   * The next token, and the logarithm of its probability.
+   * @param {Float32Array} scores
+   * @param {readonly number[]} earlier tokens
+   * @param {{ numbers: number[], biases: [number, number][], random: bigint }} state whose random numbers go on
+   */
+  choose(scores, earlier, state) {
+    const at = this.#at;
+    const { buffer } = this.#own.memory;
+    new Float64Array(buffer, at.settings, 10).set([...state.numbers, state.biases.length]);
+    const view = new DataView(buffer);
+    state.biases.forEach(([token, value], index) => {
+      view.setInt32(at.biases + 8 * index, token, true);
+      view.setFloat32(at.biases + 8 * index + 4, value, true);
+    });
+    view.setBigUint64(at.random, state.random, true);
+    new Float32Array(buffer, at.scores, this.#words).set(scores);
+    new Int32Array(buffer, at.earlier, earlier.length).set(earlier);
+    const places = [at.earlier, earlier.length, at.random, at.workspace, at.choice];
+    if (this.#own.sample(at.settings, at.biases, at.scores, this.#words, ...places) !== 0) {
+      throw new DataError('no token is possible: the model gave scores that are no numbers, or all were ruled out');
+    }
+    state.random = view.getBigUint64(at.random, true);
+    return { token: view.getInt32(at.choice, true), logprob: view.getFloat32(at.choice + 4, true) };
+  }
+}
+
+/** A text whose tokens the model remembers, the first ones of them. */
+class Sequence {
+  /** @type {number[]} */
+  tokens = [];
+  busy = true;
+
+  /** @param {number} row */
+  constructor(row) {
+    this.row = row;
+  }
+}
+
+/**
+ * The methods of a model with this task.
+ * @param {import('./model.mjs').Model} loaded
+ * @param {{ task: Task, tokenizer: Tokenizer, own: Exports }} fetched
+ */
+function methodsOf(loaded, { task, tokenizer, own }) {
+  const model = /** @type {FunctionsModel} */ (/** @type {unknown} */ (loaded));
+  const step = Object.values(model.functions)[0];
+  const resetStates = model.reset.bind(model);
+  const most = step.dims.find(({ name }) => name === 'tokens')?.maximum ?? task.context;
+  const blocks = Math.ceil(task.context / task.page);
+  /** @type {Chooser | null} */
+  let chooser = null;
+  /** @type {Sequence[]} */
+  let sequences = [];
+  let pace = 0;
+
+  /** Make memory for so many tokens of all sequences; what was remembered is forgotten. */
+  const reset = async (/** @type {{ pages?: number }} */ { pages = Math.min(blocks, Math.ceil(ROOM / task.page)) } = {}) => {
+    if (sequences.some(({ busy }) => busy)) {
+      throw new UsageError('an answer is being written: end it first');
+    }
+    await resetStates({ pages });
+    sequences = [];
+    chooser = new Chooser(own, task, pages);
+  };
+
+  /** A sequence for these tokens, with what is remembered of them. */
+  const begin = (/** @type {number[]} */ tokens) => {
+    const common = ({ tokens: old }) => {
+      const end = tokens.findIndex((token, index) => token !== old[index]);
+      return end < 0 ? tokens.length : end;
+    };
+    const idle = sequences.filter(({ busy }) => !busy);
+    let best = idle.sort((a, b) => common(b) - common(a))[0];
+    if (!best || (common(best) === 0 && sequences.length < SEQUENCES)) {
+      const row = own.pages_begin();
+      if (row < 0) {
+        throw new UsageError(`${SEQUENCES} answers are being written, as many as there can be: end one first`);
+      }
+      best = new Sequence(row);
+      sequences.push(best);
+    } else {
+      // The last token is read again: the scores of what follows are asked for.
+      own.pages_cut(best.row, Math.min(common(best), tokens.length - 1));
+    }
+    best.busy = true;
+    best.tokens = tokens;
+    return best;
+  };
+
+  /** Pages for further tokens; sequences that nobody writes are forgotten for them. */
+  const reserve = (/** @type {Sequence} */ sequence, /** @type {number} */ count) => {
+    while (!own.pages_reserve(sequence.row, count)) {
+      const oldest = sequences.findIndex(({ busy }) => !busy);
+      if (oldest < 0) {
+        const tokens = (chooser?.count ?? 0) * task.page;
+        throw new MemoryError(`the memory for ${tokens} tokens is full: make it larger with model.reset({ pages })`, 0);
+      }
+      own.pages_end(sequences[oldest].row);
+      sequences.splice(oldest, 1);
+    }
+  };
+
+  /** Read the next tokens of a sequence; gives the scores of what follows, if they are the last ones. */
+  const read = async (/** @type {Sequence} */ sequence, /** @type {AbortSignal | undefined} */ signal) => {
+    const start = own.pages_length(sequence.row);
+    const left = sequence.tokens.length - start;
+    const paced = model.device === 'wasm' ? Math.max(FIRST, Math.floor(pace * STEP)) : most;
+    const count = Math.min(left, most, paced);
+    reserve(sequence, count);
+    const part = sequence.tokens.slice(start, start + count);
+    const used = Math.ceil((start + count) / task.page);
+    const rows = count === left ? [BigInt(count - 1)] : [];
+    const whole = (/** @type {bigint[]} */ numbers) => ({ data: BigInt64Array.from(numbers), shape: [numbers.length] });
+    const began = performance.now();
+    const found = await step.run(
+      {
+        tokens: whole(part.map(BigInt)),
+        positions: whole(part.map((_, index) => BigInt(start + index))),
+        sequences: whole(part.map(() => 0n)),
+        pages: { data: /** @type {Chooser} */ (chooser).row(sequence.row, used), shape: [1, used] },
+        rows: whole(rows),
+      },
+      { signal },
+    );
+    pace = count / (performance.now() - began);
+    own.pages_append(sequence.row, count);
+    return rows.length ? /** @type {Float32Array} */ (found[task.outputs[0]].data) : null;
+  };
+
+  /**
+   * The pieces of an answer; it returns the whole.
+   * @param {Given} given
+   * @param {import('./answering.mjs').CallOptions & Record<string, any>} [options]
+   * @returns {AsyncGenerator<Piece, Answer, void>}
+   */
+  async function* generate(given, options) {
+    const call = new Call('generate', options, OPTIONS, 1);
+    const asked = options ?? {};
+    const tokens = tokensOf(given, task, tokenizer);
+    const state = settingsOf(asked, task.words);
+    const stops = new Stops(asked.stop ?? []);
+    const room = Math.min(asked.maxTokens ?? Infinity, task.context - tokens.length + 1);
+    if (!(room >= 0) || (asked.maxTokens !== undefined && !Number.isInteger(asked.maxTokens))) {
+      throw new UsageError(`maxTokens must be a whole number, found ${asked.maxTokens}`);
+    }
+    const ends = new Set(asked.ignoreEnd ? [] : task.stops);
+    const decode = tokenizer.stream();
+    if (!chooser) {
+      await reset();
+    }
+    /** @type {Answer} */
+    const answer = {
+      text: '',
+      tokens: [],
+      reason: 'length',
+      timings: { promptTokens: 0, promptSeconds: 0, tokens: 0, seconds: 0 },
+    };
+    const { timings } = answer;
+    const sequence = begin(tokens);
+    timings.promptTokens = tokens.length - own.pages_length(sequence.row);
+    const began = performance.now();
+    let first = 0;
+    try {
+      for (let going = room > 0; going; ) {
+        let scores = null;
+        while (!scores) {
+          await call.rest();
+          scores = await read(sequence, call.signal);
+        }
+        const { token, logprob } = /** @type {Chooser} */ (chooser).choose(scores, sequence.tokens, state);
+        const now = performance.now();
+        first ||= now;
+        timings.promptSeconds = (first - began) / 1000;
+        timings.seconds = (now - first) / 1000;
+        timings.tokens += 1;
+        const ended = ends.has(token);
+        if (!ended) {
+          answer.tokens.push(token);
+        }
+        going = !ended && answer.tokens.length < room;
+        let { shown, found } = stops.add(decode(ended ? [] : [token], !going));
+        if (!going && !found) {
+          shown += stops.held;
+        }
+        answer.reason = ended || found ? 'stop' : 'length';
+        going &&= !found;
+        answer.text += shown;
+        if (going) {
+          sequence.tokens.push(token);
+        }
+        const piece = { text: shown, tokens: [token], logprobs: [logprob] };
+        asked.onPiece?.(piece);
+        yield piece;
+      }
+      return answer;
+    } finally {
+      sequence.busy = false;
+    }
+  }
+
+  /**
+   * The whole answer; `onPiece` gets its pieces.
+   * @param {Given} given
+   * @param {import('./answering.mjs').CallOptions & Record<string, any>} [options]
+   * @returns {Promise<Answer>}
+   */
+  const complete = async (given, options) => {
+    const pieces = generate(given, options);
+    for (;;) {
+      const { done, value } = await pieces.next();
+      if (done) {
+        return value;
+      }
+    }
+  };
+
+  const { encode, decode } = publicOf(tokenizer, null);
+  const count = (/** @type {Given} */ given) => tokensOf(given, task, tokenizer).length;
+  return { generate, complete, reset, tokenizer: { encode, decode, count } };
+}
+
+/**
+ * The pieces of answers of a model that has `complete` only, as one in a worker.
+ * @param {(given: Given, options?: any) => Promise<Answer>} complete
+ */
+export function piecesOf(complete) {
+  /** @returns {AsyncGenerator<Piece, Answer, void>} */
+  return async function* generate(/** @type {Given} */ given, /** @type {any} */ options) {
+    const stopping = new AbortController();
+    const { signal } = options ?? {};
+    signal?.addEventListener('abort', () => stopping.abort(signal.reason), { once: true });
+    if (signal?.aborted) {
+      stopping.abort(signal.reason);
+    }
+    /** @type {Piece[]} */
+    const waiting = [];
+    let wake = () => {};
+    const onPiece = (/** @type {Piece} */ piece) => {
+      options?.onPiece?.(piece);
+      waiting.push(piece);
+      wake();
+    };
+    let ended = false;
+    const whole = complete(given, { ...options, signal: stopping.signal, onPiece }).finally(() => {
+      ended = true;
+      wake();
+    });
+    whole.catch(() => {});
+    try {
+      while (!ended || waiting.length) {
+        if (waiting.length) {
+          yield /** @type {Piece} */ (waiting.shift());
+        } else {
+          await new Promise((resolve) => (wake = () => resolve(undefined)));
+        }
+      }
+      return await whole;
+    } finally {
+      if (!ended) {
+        stopping.abort(new DOMException('the answer was ended', 'AbortError'));
+      }
+    }
+  };
+}
+
+/**
+ * The tokens of what is given.
+ * @param {Given} given
+ * @param {Task} task
+ * @param {Tokenizer} tokenizer
+ */
+function tokensOf(given, task, tokenizer) {
+  /** @type {number[]} */
+  let tokens;
+  if (typeof given === 'string') {
+    tokens = [...tokenizer.encode(given, null, 0).ids];
+  } else if (Array.isArray(given) && given.length && typeof given[0] === 'object') {
+    tokens = [...tokenizer.encode(textOf(given, task), null, 0, true).ids];
+  } else if (Array.isArray(given) && given.every((token) => Number.isInteger(token) && token >= 0 && token < task.words)) {
+    tokens = [...given];
+  } else {
+    throw new UsageError('generate takes a text, a list of messages, or a list of tokens');
+  }
+  if (!tokens.length) {
+    throw new UsageError('the text is empty: there is nothing to continue');
+  }
+  if (tokens.length > task.context) {
+    throw new DataError(`the text has ${tokens.length} tokens, and the model takes ${task.context}: shorten it`);
+  }
+  return tokens;
+}
+
+/**
+ * The text of a conversation.
+ * @param {readonly Message[]} given
+ * @param {Task} task
+ */
+function textOf(given, { form }) {
+  if (!form) {
+    throw new UsageError('this model has no form of conversations here: give it a text to continue');
+  }
+  let [text, before] = ['', 'start'];
+  for (const [index, message] of given.entries()) {
+    if (typeof message?.role !== 'string' || typeof message.content !== 'string') {
+      throw new UsageError(`message ${index} is no object with the texts 'role' and 'content'`);
+    }
+    const { role, content } = message;
+    text += joint(form.joints, before, role) + (form.trimmed.includes(role) ? content.trim() : content);
+    before = role;
+  }
+  return text + joint(form.joints, before, 'end');
+}
+
+/** What stands between two messages. */
+function joint(/** @type {Record<string, string>} */ joints, /** @type {string} */ before, /** @type {string} */ role) {
+  const found = Object.hasOwn(joints, `${before} ${role}`) ? joints[`${before} ${role}`] : undefined;
+  if (found === undefined) {
+    throw new UsageError(`a message of the role '${role}' cannot follow one of the role '${before}' in this model`);
+  }
+  return found;
+}
+
+/**
+ * The settings of an answer.
+ * @param {Record<string, any>} asked
+ * @param {number} words
+ */
+function settingsOf(asked, words) {
+  const numbers = Object.entries(SETTINGS).map(([name, usual]) => {
+    const value = asked[name] ?? usual;
+    const [low, high] = name.endsWith('P') ? [0, 1] : name.endsWith('Penalty') ? [-1e30, 1e30] : [name === 'penaltyLast' ? -1 : 0, 1e30];
+    const whole = name === 'topK' || name === 'penaltyLast';
+    if (!(value >= low && value <= high) || (whole && !Number.isInteger(value)) || (name === 'repetitionPenalty' && value <= 0)) {
+      throw new UsageError(`${name} is ${value}, which is not possible`);
+    }
+    return Number(value);
+  });
+  const biases = Object.entries(asked.logitBias ?? {}).map(([token, value]) => {
+    if (!(Number(token) >= 0 && Number(token) < words) || Number.isNaN(value) || value > 1e30) {
+      throw new UsageError(`logitBias has ${token}: ${value}, which is not possible`);
+    }
+    return /** @type {[number, number]} */ ([Number(token), Number(value)]);
+  });
+  const { seed = 0 } = asked;
+  if (!(typeof seed === 'bigint' || Number.isSafeInteger(seed)) || seed < 0 || BigInt(seed) >= 1n << 64n) {
+    throw new UsageError(`seed must be a whole number of 64 bits, 0 or more, found ${seed}`);
+  }
+  return { numbers, biases, random: BigInt(seed) };
+}
+
+/** Texts that end an answer: what may be the beginning of one is held back. */
+class Stops {
+  held = '';
+
+  /** @param {readonly string[]} texts */
+  constructor(texts) {
+    if (!Array.isArray(texts) || !texts.every((text) => typeof text === 'string' && text)) {
+      throw new UsageError('stop takes a list of texts, none of them empty');
+    }
+    this.texts = texts;
+  }
+
+  /** What can be shown after further text, and whether a stop was found. */
+  add(/** @type {string} */ more) {
+    const text = this.held + more;
+    const places = this.texts.map((stop) => text.indexOf(stop)).filter((place) => place >= 0);
+    let end = Math.min(text.length, ...places);
+    const found = places.length > 0;
+    for (let place = 0; !found && place < end; place++) {
+      if (this.texts.some((stop) => stop.startsWith(text.slice(place)))) {
+        end = place;
+      }
+    }
+    this.held = found ? '' : text.slice(end);
+    return { shown: text.slice(0, end), found };
+  }
+}

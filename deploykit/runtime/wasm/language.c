@@ -1,0 +1,79 @@
+/* What models that generate need of `language.h`, exported by the module of the tokenizer. JavaScript puts arrays into
+   its memory. One table of pages is kept. */
+#include "language.h"
+
+#define EXPORT(name) __attribute__((export_name(#name)))
+
+static dk_pages pages;
+
+EXPORT(pages_bytes) size_t dk_web_pages_bytes(int32_t count, int32_t sequences, int32_t blocks) {
+    return dk_pages_bytes(count, sequences, blocks);
+}
+
+EXPORT(pages_open)
+void dk_web_pages_open(
+    int32_t count, int32_t sequences, int32_t blocks, int32_t size, int32_t window, void* memory
+) {
+    pages.count = count;
+    pages.sequences = sequences;
+    pages.blocks = blocks;
+    pages.size = size;
+    pages.window = window;
+    dk_pages_open(&pages, memory);
+}
+
+EXPORT(pages_begin) int32_t dk_web_pages_begin(void) {
+    return dk_pages_begin(&pages);
+}
+
+EXPORT(pages_reserve) int32_t dk_web_pages_reserve(int32_t sequence, int32_t more) {
+    return dk_pages_reserve(&pages, sequence, more);
+}
+
+EXPORT(pages_append) void dk_web_pages_append(int32_t sequence, int32_t more) {
+    dk_pages_append(&pages, sequence, more);
+}
+
+EXPORT(pages_cut) void dk_web_pages_cut(int32_t sequence, int32_t length) {
+    dk_pages_cut(&pages, sequence, length);
+}
+
+EXPORT(pages_end) void dk_web_pages_end(int32_t sequence) {
+    dk_pages_end(&pages, sequence);
+}
+
+/* The length of a sequence, and its row of the table. */
+EXPORT(pages_length) int32_t dk_web_pages_length(int32_t sequence) {
+    return pages.lengths[sequence];
+}
+
+EXPORT(pages_row) const int64_t* dk_web_pages_row(int32_t sequence) {
+    return pages.table + (size_t)sequence * (size_t)pages.blocks;
+}
+
+EXPORT(sample_bytes) size_t dk_web_sample_bytes(int32_t words) {
+    return dk_sample_bytes(words);
+}
+
+/* `settings` are the numbers of `dk_sampling` in their order, then the number of biases; `choice` receives the token and
+   its log-probability. Returns a status. */
+EXPORT(sample)
+int32_t dk_web_sample(
+    const double* settings, const dk_bias* biases, const float* scores, int32_t words, const int32_t* earlier,
+    int32_t count, uint64_t* random, void* workspace, dk_choice* choice
+) {
+    const dk_sampling sampling = {
+        .temperature = (float)settings[0],
+        .top_k = (int32_t)settings[1],
+        .typical_p = (float)settings[2],
+        .top_p = (float)settings[3],
+        .min_p = (float)settings[4],
+        .repetition_penalty = (float)settings[5],
+        .presence_penalty = (float)settings[6],
+        .frequency_penalty = (float)settings[7],
+        .penalty_last = (int32_t)settings[8],
+        .bias_count = (int32_t)settings[9],
+        .biases = biases,
+    };
+    return (int32_t)dk_sample(&sampling, scores, words, earlier, count, random, workspace, choice);
+}
