@@ -219,7 +219,8 @@ def graph(
     else:
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
     dims = [dim for signature in model.functions for dim in signature.dims]
-    return legalize(module, device, note, {dim.var: (dim.minimum, dim.maximum) for dim in dims})
+    box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
+    return legalize(module, device, note, box, narrow=options.fast_math)
 
 
 def kernels(

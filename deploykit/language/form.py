@@ -1,8 +1,8 @@
 """Conversations as texts without Jinja: a table of what stands in front of a message, by its role and that of the one
 before.
 
-Most templates are such a table: `<|im_start|>user\\n` after the beginning, `<|im_end|>\\n<|im_start|>assistant\\n` between
-a user's message and the answer, and so on. `form_of` finds the table of a template by rendering conversations of known
+Most templates are such a table: `<|im_start|>user` and a new line at the beginning, `<|im_end|>`, a new line,
+`<|im_start|>assistant` and a new line between a user's message and the answer, and so on. `form_of` finds the table of a template by rendering conversations of known
 texts, and compares the table with the template on further ones. A template that is more than a table has no form: one
 that moves a message, that looks at what messages say, or that tells the date.
 """
@@ -37,7 +37,7 @@ def render(form: FormEntry, messages: Sequence[Mapping[str, Any]]) -> str:
     return "".join(parts)
 
 
-class NoForm(Exception):  # noqa: N818 - it is a reason, not an error
+class NoForm(Exception):
     """Why a template has no form."""
 
 
@@ -83,7 +83,18 @@ def _conversations() -> Iterator[tuple[str, ...]]:
 
 def _trials() -> Iterator[list[dict[str, str]]]:
     """Conversations on which a form is compared with its template."""
-    texts = ("Hi!", "  spaces  ", "Two\nlines\n", "", "<b>&amp;</b> {{ x }}", "Grüße, 日本語 🙂", "x" * 300, "None", "0", "{}")
+    texts = (
+        "Hi!",
+        "  spaces  ",
+        "Two\nlines\n",
+        "",
+        "<b>&amp;</b> {{ x }}",
+        "Grüße, 日本語 🙂",
+        "x" * 300,
+        "None",
+        "0",
+        "{}",
+    )
     for shift, roles in enumerate(_conversations()):
         yield [{"role": r, "content": texts[(n + shift) % len(texts)]} for n, r in enumerate(roles)]
     for role in SPOKEN:

@@ -1,7 +1,7 @@
 """Replaces products with weights in groups of few bits, and look-ups of their rows, by kernels.
 
 The calls that `operators.building.grouped_calls` describes become `call_tir`. Weights are packed once, also those that
-a product and a look-up share. A CPU that has an instruction for it computes with left operands in 8 bits
+a product and a look-up share. A CPU that has an instruction for it computes with integers
 (`schedules.integer.grouped`); others compute in float32.
 """
 
@@ -27,8 +27,8 @@ PLAIN_WIDTH = 16
 class GroupedProducts:
     """Replaces the calls of one module. It remembers the weights that it packed, and the operands that it quantised."""
 
-    def __init__(self, builder: relax.BlockBuilder, device: Device) -> None:
-        self._builder, self._device = builder, device
+    def __init__(self, builder: relax.BlockBuilder, device: Device, *, narrow: bool) -> None:
+        self._builder, self._device, self._narrow = builder, device, narrow
         self._packed: dict[int, tuple[relax.Expr, Sequence[relax.Constant]]] = {}
         self._quantised: dict[tuple[relax.Expr, str], list[relax.Var]] = {}
 
@@ -49,14 +49,14 @@ class GroupedProducts:
             build = partial(grouped_matmul, packing=packing)
             result = call_te(self._builder, build, flat, *packed, name="grouped_matmul")
         else:
-            build = partial(product, packing=packing, dot=dot, device=self._device)
+            build = partial(product, packing=packing, dot=dot, device=self._device, narrow=self._narrow)
             result = call_te(self._builder, build, *self._left(x, flat, dot.left), *packed, name="grouped_matmul")
         return relax.op.reshape(self._builder.emit(result), relax.ShapeExpr(shape))
 
     def _left(self, x: relax.Expr, flat: relax.Expr, dtype: str) -> list[relax.Var]:
-        """The left operand in groups of 8 bits."""
+        """The left operand in groups of integers."""
         if (x, dtype) not in self._quantised:
-            build = partial(quantised, dtype=dtype)
+            build = partial(quantised, dtype=dtype, narrow=self._narrow)
             whole = self._builder.emit(call_te(self._builder, build, flat, name="quantise_groups"))
             self._quantised[x, dtype] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
         return self._quantised[x, dtype]

@@ -70,12 +70,15 @@ class _Setting:
     packed: list[Packed]
 
 
-def legalize(mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | None = None) -> ir.IRModule:
-    """`mod`, with every matrix product and convolution as kernels for `device`. `box` has the bounds of dims.
+def legalize(
+    mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | None = None, *, narrow: bool = False
+) -> ir.IRModule:
+    """`mod`, with every matrix product and convolution as kernels for `device`. `box` has the bounds of dims. `narrow`:
+    products with weights in groups of few bits take left operands in 8 bits.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
-    legalizer = _Legalizer(mod, device, note, box or {})
+    legalizer = _Legalizer(mod, device, note, box or {}, narrow)
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
@@ -86,12 +89,12 @@ def legalize(mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | 
 
 @relax.expr_functor.mutator
 class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: ir.IRModule, device: Device, note: Note, box: Box) -> None:
+    def __init__(self, mod: ir.IRModule, device: Device, note: Note, box: Box, narrow: bool) -> None:
         super().__init__(mod)
         self.device, self.note, self.box = device, note, box
         self.name = ""
         self.packed: list[Packed] = []
-        self.grouped = GroupedProducts(self.builder_, device)
+        self.grouped = GroupedProducts(self.builder_, device, narrow=narrow)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self.name = binding.var.name

@@ -53,7 +53,10 @@ OF_INSTANCES = {TYPES: "instances.d.mts", DEMO: "instances.html"}
 """The templates of a model of several functions, and of a dynamic one, where they are others."""
 
 OF_TASKS = {
-    **{"texts": "texts.html", "pictures": "pictures.html", "pairs": "pictures.html", "sound": "sound.html"},
+    "texts": "texts.html",
+    "pictures": "pictures.html",
+    "pairs": "pictures.html",
+    "sound": "sound.html",
     "messages": "messages.html",
 }
 """The pages of models by what they take."""
