@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from deploykit.compiler.model import ImportedModel
     from deploykit.frontends.huggingface.folder import Folder
 
+LEAST = 1 << 10
+"""The fewest elements of a weight that keeps its bits."""
+
 
 def with_bits(model: ImportedModel, folder: Folder) -> ImportedModel:
     """The model, whose large weights are stored as in the file where there are kernels for their format. Notes say how
     many there are of each format, and which others became float32."""
     from deploykit.frontends.gguf.importer import GgufWeights
 
-    module, found = quantize_weights(model.module, STORED)
+    module, found = quantize_weights(model.module, STORED, LEAST)
     weights = folder.weights
     assert isinstance(weights, GgufWeights)
     notes = list(model.notes)

@@ -149,7 +149,7 @@ class Generation:
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_kept"):
+        if hasattr(self, "reason"):
             self.close()
 
 
