@@ -12,7 +12,7 @@
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
 * `language/*.{h,c}`: what models that generate texts need beside their kernels: pages of sequences, the choice of
-  tokens, and texts that end an answer.
+  tokens, and texts that end an answer; `language/generate.{h,c}`: from prompts to answers.
 * `answers/answers.{h,c}`: scores, and the memory of a run, of models with answers.
 * `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
 * `pictures/*.{h,c}`: what models of pictures do, from points to answers; `sounds/*.{h,c}`: those of sound.
@@ -65,7 +65,8 @@ TEXT_INCLUDE = _ROOT / "text"
 TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 LANGUAGE_INCLUDE = _ROOT / "language"
-LANGUAGE = tuple(sorted(LANGUAGE_INCLUDE.glob("*.[ch]")))
+LANGUAGE = tuple(LANGUAGE_INCLUDE / name for name in ("language.h", "pages.c", "sampling.c", "stops.c"))
+GENERATING = tuple(LANGUAGE_INCLUDE / name for name in ("generate.h", "generate.c"))
 ANSWERS_INCLUDE = _ROOT / "answers"
 ANSWERS = tuple(ANSWERS_INCLUDE / name for name in ("answers.h", "answers.c"))
 TEXTS_INCLUDE = _ROOT / "texts"

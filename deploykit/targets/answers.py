@@ -1,4 +1,4 @@
-"""What models with answers are in C: of texts, of pictures or of sound, each with a module of this package.
+"""What models with answers are in C: of texts, pictures, sound or messages, each with a module of this package.
 
 A module has the files of such a model (`emit`), the symbols of its library (`exported`), the sources that it shares
 with others (`COPIED`), and what templates say of it (`view`).
@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
-from deploykit.targets import pictures, sounds, texts
+from deploykit.targets import messages, pictures, sounds, texts
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
 
-KINDS = {"texts": texts, "pictures": pictures, "sounds": sounds}
+KINDS = {"texts": texts, "pictures": pictures, "sounds": sounds, "messages": messages}
 """By the entry that templates have for such models."""
 
 INCLUDED = (
@@ -25,6 +25,7 @@ INCLUDED = (
     runtime.TEXTS_INCLUDE,
     runtime.PICTURES_INCLUDE,
     runtime.SOUNDS_INCLUDE,
+    runtime.LANGUAGE_INCLUDE,
 )
 
 

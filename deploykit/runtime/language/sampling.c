@@ -17,21 +17,44 @@ dk_sampling dk_sampling_greedy(void) {
     return greedy;
 }
 
-static bool within(float value, float low, float high) { return value >= low && value <= high; }
+static bool within(float value, float low, float high) {
+    return value >= low && value <= high;
+}
 
 const char* dk_sampling_fault(const dk_sampling* s) {
     const float huge = 1e30f;
-    if (!within(s->temperature, 0, huge)) return "temperature";
-    if (s->top_k < 0) return "top_k";
-    if (!within(s->typical_p, 0, 1)) return "typical_p";
-    if (!within(s->top_p, 0, 1)) return "top_p";
-    if (!within(s->min_p, 0, 1)) return "min_p";
-    if (!within(s->repetition_penalty, 1e-30f, huge)) return "repetition_penalty";
-    if (!within(s->presence_penalty, -huge, huge)) return "presence_penalty";
-    if (!within(s->frequency_penalty, -huge, huge)) return "frequency_penalty";
-    if (s->penalty_last < -1) return "penalty_last";
-    for (int32_t i = 0; i < s->bias_count; ++i)
-        if (isnan(s->biases[i].value) || s->biases[i].value > huge) return "logit_bias";
+    if (!within(s->temperature, 0, huge)) {
+        return "temperature";
+    }
+    if (s->top_k < 0) {
+        return "top_k";
+    }
+    if (!within(s->typical_p, 0, 1)) {
+        return "typical_p";
+    }
+    if (!within(s->top_p, 0, 1)) {
+        return "top_p";
+    }
+    if (!within(s->min_p, 0, 1)) {
+        return "min_p";
+    }
+    if (!within(s->repetition_penalty, 1e-30f, huge)) {
+        return "repetition_penalty";
+    }
+    if (!within(s->presence_penalty, -huge, huge)) {
+        return "presence_penalty";
+    }
+    if (!within(s->frequency_penalty, -huge, huge)) {
+        return "frequency_penalty";
+    }
+    if (s->penalty_last < -1) {
+        return "penalty_last";
+    }
+    for (int32_t i = 0; i < s->bias_count; ++i) {
+        if (isnan(s->biases[i].value) || s->biases[i].value > huge) {
+            return "logit_bias";
+        }
+    }
     return NULL;
 }
 
@@ -42,9 +65,13 @@ size_t dk_sample_bytes(int32_t words) {
 
 /* exp(x) for x <= 0, by a polynomial: the same on every machine. */
 static double power(double x) {
-    if (!(x > -700.0)) return 0.0;
+    if (!(x > -700.0)) {
+        return 0.0;
+    }
     double whole = floor(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = 1.0;
-    for (int i = 13; i > 0; --i) sum = 1.0 + sum * r / i;
+    for (int i = 13; i > 0; --i) {
+        sum = 1.0 + sum * r / i;
+    }
     uint64_t bits = (uint64_t)(1023 + (int64_t)whole) << 52;
     double scale;
     memcpy(&scale, &bits, sizeof scale);
@@ -59,15 +86,21 @@ static double logarithm(double x) {
     bits = (bits & (UINT64_MAX >> 12)) | ((uint64_t)1023 << 52);
     memcpy(&part, &bits, sizeof part);
     double s = (part - 1.0) / (part + 1.0);
-    for (int i = 27; i > 0; i -= 2) sum = sum * s * s + 1.0 / i;
+    for (int i = 27; i > 0; i -= 2) {
+        sum = sum * s * s + 1.0 / i;
+    }
     return exponent * 0.6931471805599453 + 2.0 * s * sum;
 }
 
 double dk_log_sum(const float* scores, int32_t words) {
     float top = -INFINITY;
-    for (int32_t i = 0; i < words; ++i) top = scores[i] > top ? scores[i] : top;
+    for (int32_t i = 0; i < words; ++i) {
+        top = scores[i] > top ? scores[i] : top;
+    }
     double sum = 0.0;
-    for (int32_t i = 0; i < words; ++i) sum += power((double)scores[i] - top);
+    for (int32_t i = 0; i < words; ++i) {
+        sum += power((double)scores[i] - top);
+    }
     return top + logarithm(sum);
 }
 
@@ -86,15 +119,21 @@ static bool before(candidate a, candidate b) {
 static void sink(candidate* heap, int32_t count, int32_t i) {
     candidate own = heap[i];
     for (int32_t child; (child = 2 * i + 1) < count; i = child) {
-        if (child + 1 < count && before(heap[child + 1], heap[child])) ++child;
-        if (!before(heap[child], own)) break;
+        if (child + 1 < count && before(heap[child + 1], heap[child])) {
+            ++child;
+        }
+        if (!before(heap[child], own)) {
+            break;
+        }
         heap[i] = heap[child];
     }
     heap[i] = own;
 }
 
 static void build(candidate* heap, int32_t count) {
-    for (int32_t i = count / 2 - 1; i >= 0; --i) sink(heap, count, i);
+    for (int32_t i = count / 2 - 1; i >= 0; --i) {
+        sink(heap, count, i);
+    }
 }
 
 /* Move the first candidate of a heap of `count` behind it, which then has one less. */
@@ -111,7 +150,9 @@ static int32_t first_of(candidate* found, int32_t count, int32_t most, double p)
     double total = 0.0, sum = 0.0;
     build(found, count);
     float top = found[0].score;
-    for (int32_t i = 0; p < 1.0 && i < count; ++i) total += power((double)found[i].score - top);
+    for (int32_t i = 0; p < 1.0 && i < count; ++i) {
+        total += power((double)found[i].score - top);
+    }
     int32_t kept = 0;
     while (kept < count && kept < most && (p >= 1.0 || kept == 0 || sum < p * total)) {
         sum += power((double)found[0].score - top);
@@ -121,7 +162,9 @@ static int32_t first_of(candidate* found, int32_t count, int32_t most, double p)
     /* They are at the end, the last one first. */
     for (int32_t i = 0; i < kept; ++i) {
         int32_t j = count - 1 - i;
-        if (j <= i) break;
+        if (j <= i) {
+            break;
+        }
         candidate one = found[i];
         found[i] = found[j];
         found[j] = one;
@@ -134,12 +177,18 @@ static int32_t first_of(candidate* found, int32_t count, int32_t most, double p)
 static int32_t typical(candidate* found, int32_t count, double p, float* scores) {
     float top = -INFINITY;
     double total = 0.0, average = 0.0, sum = 0.0;
-    for (int32_t i = 0; i < count; ++i) top = found[i].score > top ? found[i].score : top;
-    for (int32_t i = 0; i < count; ++i) total += power((double)found[i].score - top);
+    for (int32_t i = 0; i < count; ++i) {
+        top = found[i].score > top ? found[i].score : top;
+    }
+    for (int32_t i = 0; i < count; ++i) {
+        total += power((double)found[i].score - top);
+    }
     double base = top + logarithm(total);
     for (int32_t i = 0; i < count; ++i) {
         double information = base - found[i].score;
-        if (found[i].score > -INFINITY) average += power(-information) * information;
+        if (found[i].score > -INFINITY) {
+            average += power(-information) * information;
+        }
     }
     for (int32_t i = 0; i < count; ++i) {
         scores[found[i].token] = found[i].score;
@@ -162,13 +211,20 @@ static int32_t typical(candidate* found, int32_t count, double p, float* scores)
 static void penalised(
     const dk_sampling* s, candidate* found, int32_t words, const int32_t* earlier, int32_t count, int32_t* times
 ) {
-    if (s->repetition_penalty == 1.0f && s->presence_penalty == 0.0f && s->frequency_penalty == 0.0f) return;
+    if (s->repetition_penalty == 1.0f && s->presence_penalty == 0.0f && s->frequency_penalty == 0.0f) {
+        return;
+    }
     int32_t start = s->penalty_last >= 0 && count > s->penalty_last ? count - s->penalty_last : 0;
     memset(times, 0, 4 * (size_t)words);
-    for (int32_t i = start; i < count; ++i)
-        if (earlier[i] >= 0 && earlier[i] < words) ++times[earlier[i]];
+    for (int32_t i = start; i < count; ++i) {
+        if (earlier[i] >= 0 && earlier[i] < words) {
+            ++times[earlier[i]];
+        }
+    }
     for (int32_t i = 0; i < words; ++i) {
-        if (times[i] == 0) continue;
+        if (times[i] == 0) {
+            continue;
+        }
         float score = found[i].score;
         score = score > 0.0f ? score / s->repetition_penalty : score * s->repetition_penalty;
         found[i].score = score - s->presence_penalty - s->frequency_penalty * (float)times[i];
@@ -177,22 +233,31 @@ static void penalised(
 
 static int32_t greatest(const candidate* found, int32_t count) {
     int32_t best = 0;
-    for (int32_t i = 1; i < count; ++i)
-        if (before(found[i], found[best])) best = i;
+    for (int32_t i = 1; i < count; ++i) {
+        if (before(found[i], found[best])) {
+            best = i;
+        }
+    }
     return best;
 }
 
 /* Draw one of the candidates by their probabilities. */
 static int32_t drawn(const candidate* found, int32_t count, float temperature, uint64_t* random) {
     double total = 0.0, seen = 0.0, top = found[greatest(found, count)].score;
-    for (int32_t i = 0; i < count; ++i) total += power((found[i].score - top) / temperature);
+    for (int32_t i = 0; i < count; ++i) {
+        total += power((found[i].score - top) / temperature);
+    }
     double target = unit(random) * total;
     int32_t last = 0;
     for (int32_t i = 0; i < count; ++i) {
         double part = power((found[i].score - top) / temperature);
         seen += part;
-        if (part > 0.0) last = i;
-        if (part > 0.0 && seen > target) return i;
+        if (part > 0.0) {
+            last = i;
+        }
+        if (part > 0.0 && seen > target) {
+            return i;
+        }
     }
     return last;
 }
@@ -203,27 +268,45 @@ dk_status dk_sample(
 ) {
     candidate* found = workspace;
     int32_t* times = (int32_t*)(void*)(found + words);
-    if (words < 1 || dk_sampling_fault(s) != NULL) return DK_ERROR_USAGE;
+    if (words < 1 || dk_sampling_fault(s) != NULL) {
+        return DK_ERROR_USAGE;
+    }
     for (int32_t i = 0; i < words; ++i) {
-        if (!(scores[i] < INFINITY)) return DK_ERROR_DATA;
+        if (!(scores[i] < INFINITY)) {
+            return DK_ERROR_DATA;
+        }
         found[i].score = scores[i];
         found[i].token = i;
     }
-    for (int32_t i = 0; i < s->bias_count; ++i)
-        if (s->biases[i].token >= 0 && s->biases[i].token < words) found[s->biases[i].token].score += s->biases[i].value;
+    for (int32_t i = 0; i < s->bias_count; ++i) {
+        if (s->biases[i].token >= 0 && s->biases[i].token < words) {
+            found[s->biases[i].token].score += s->biases[i].value;
+        }
+    }
     penalised(s, found, words, earlier, count, times);
     int32_t best = greatest(found, words);
-    if (found[best].score == -INFINITY) return DK_ERROR_DATA;
+    if (found[best].score == -INFINITY) {
+        return DK_ERROR_DATA;
+    }
     if (s->temperature > 0.0f) {
         int32_t kept = words;
-        if (s->top_k > 0 && s->top_k < kept) kept = first_of(found, kept, s->top_k, 1.0);
-        if (s->typical_p < 1.0f) kept = typical(found, kept, s->typical_p, (float*)(void*)times);
-        if (s->top_p < 1.0f) kept = first_of(found, kept, kept, s->top_p);
+        if (s->top_k > 0 && s->top_k < kept) {
+            kept = first_of(found, kept, s->top_k, 1.0);
+        }
+        if (s->typical_p < 1.0f) {
+            kept = typical(found, kept, s->typical_p, (float*)(void*)times);
+        }
+        if (s->top_p < 1.0f) {
+            kept = first_of(found, kept, kept, s->top_p);
+        }
         if (s->min_p > 0.0f) {
             double top = found[greatest(found, kept)].score;
             int32_t next = 0;
-            for (int32_t i = 0; i < kept; ++i)
-                if (power(found[i].score - top) >= s->min_p) found[next++] = found[i];
+            for (int32_t i = 0; i < kept; ++i) {
+                if (power(found[i].score - top) >= s->min_p) {
+                    found[next++] = found[i];
+                }
+            }
             kept = next;
         }
         best = drawn(found, kept, s->temperature, random);

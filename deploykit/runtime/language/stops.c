@@ -12,8 +12,9 @@ static char at(const dk_stops* stops, const char* text, size_t place) {
 static size_t matched(const dk_stops* stops, const char* text, size_t total, size_t place, int32_t stop) {
     size_t count = 0;
     while (count < stops->lengths[stop] && place + count < total &&
-           at(stops, text, place + count) == stops->texts[stop][count])
+           at(stops, text, place + count) == stops->texts[stop][count]) {
         ++count;
+    }
     return count;
 }
 
@@ -24,10 +25,14 @@ bool dk_stops_add(dk_stops* stops, const char* text, size_t bytes, char* shown, 
         for (int32_t i = 0; i < stops->count && !found; ++i) {
             size_t count = matched(stops, text, total, place, i);
             found = count == stops->lengths[i];
-            if (found || place + count == total) end = place;
+            if (found || place + count == total) {
+                end = place;
+            }
         }
     }
-    for (size_t i = 0; i < end; ++i) shown[i] = at(stops, text, i);
+    for (size_t i = 0; i < end; ++i) {
+        shown[i] = at(stops, text, i);
+    }
     *shown_bytes = end;
     if (found) {
         stops->held_bytes = 0;
@@ -35,7 +40,9 @@ bool dk_stops_add(dk_stops* stops, const char* text, size_t bytes, char* shown, 
     }
     /* What is held moves to the front; where it is in `held` already, it moves down. */
     size_t kept = total - end;
-    for (size_t i = 0; i < kept; ++i) stops->held[i] = at(stops, text, end + i);
+    for (size_t i = 0; i < kept; ++i) {
+        stops->held[i] = at(stops, text, end + i);
+    }
     stops->held_bytes = kept;
     return false;
 }

@@ -11,9 +11,7 @@ EXPORT(pages_bytes) size_t dk_web_pages_bytes(int32_t count, int32_t sequences, 
 }
 
 EXPORT(pages_open)
-void dk_web_pages_open(
-    int32_t count, int32_t sequences, int32_t blocks, int32_t size, int32_t window, void* memory
-) {
+void dk_web_pages_open(int32_t count, int32_t sequences, int32_t blocks, int32_t size, int32_t window, void* memory) {
     pages.count = count;
     pages.sequences = sequences;
     pages.blocks = blocks;
@@ -55,8 +53,8 @@ EXPORT(sample_bytes) size_t dk_web_sample_bytes(int32_t words) {
     return dk_sample_bytes(words);
 }
 
-/* `settings` are the numbers of `dk_sampling` in their order, then the number of biases; `choice` receives the token and
-   its log-probability. Returns a status. */
+/* `settings` are the numbers of `dk_sampling` in their order, then the number of biases; `choice` receives the token
+   and its log-probability. Returns a status. */
 EXPORT(sample)
 int32_t dk_web_sample(
     const double* settings, const dk_bias* biases, const float* scores, int32_t words, const int32_t* earlier,

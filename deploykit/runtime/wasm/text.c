@@ -14,8 +14,9 @@ EXPORT(workspace) size_t dk_web_text_workspace(size_t bytes) {
     return dk_text_workspace(&text, bytes);
 }
 
-/* Encode a text, or a pair if `second` is not 0; of a pair, the second text is cut. `bare`: without special tokens. The arrays follow each other in
-   memory, each with `capacity` elements: ids, types, two numbers of characters, texts, special. */
+/* Encode a text, or a pair if `second` is not 0; of a pair, the second text is cut. `bare`: without special tokens. The
+   arrays follow each other in memory, each with `capacity` elements: ids, types, two numbers of characters, texts,
+   special. */
 EXPORT(encode)
 int32_t dk_web_text_encode(
     const char* first, size_t first_bytes, const char* second, size_t second_bytes, int32_t most, int32_t bare,

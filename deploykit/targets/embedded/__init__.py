@@ -8,7 +8,8 @@ states.h states.c   for a model with states
 model_texts.h model_texts.c   for a model of texts: its functions for texts; tokenizer.h and tokenizer.c
                     the tables as const data; text.h, texts.h and others the sources
 model_pictures.h model_pictures.c   for a model of pictures: its functions for pictures; pictures.h and others
-                    the sources. For a model of sound they are called sounds
+                    the sources. For a model that generates they are called
+                    messages and generate. For a model of sound they are called sounds
 main.c              an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from deploykit import runtime
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.targets import answers, texts
+from deploykit.targets import answers, messages, texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
@@ -79,7 +80,6 @@ class EmbeddedTarget:
         from deploykit.compiler.codegen.weights.c_source import write_bytes_c, write_weights_c
 
         (program,) = programs
-        task = texts.task_of(program)
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
@@ -93,7 +93,7 @@ class EmbeddedTarget:
             shutil.copyfile(source, folder / source.name)
         write_weights_c(program, folder)
         names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
-        if task is not None:
+        if texts.task_of(program) is not None or messages.task_of(program) is not None:
             write_bytes_c(program.task_files[FILE], view["prefix"], TOKENIZER, folder)
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))

@@ -1,0 +1,347 @@
+/* Answers: prompts become tokens, steps read them, and chosen tokens become text. */
+#include "generate.h"
+
+#include <string.h>
+
+enum { TOKENS, POSITIONS, SEQUENCES, TABLE, ROWS, INPUTS };
+
+static int32_t blocks_of(const dk_language_task* task, int32_t tokens) {
+    return (tokens + task->page - 1) / task->page;
+}
+
+/* Set a dim that is an axis of an input. Returns whether the axis may have this extent. */
+static bool set_axis(const dk_language_task* task, int64_t* dims, int32_t input, int32_t axis, int64_t extent) {
+    const dk_axis* found = &task->descriptor->inputs[input].shape[axis];
+    const dk_dim* dim;
+    if (found->dim < 0) {
+        return found->dim != DK_AXIS_FIXED || found->extent == extent;
+    }
+    dim = &task->descriptor->dims[found->dim];
+    dims[found->dim] = extent;
+    return dim->minimum <= extent && (dim->maximum < 0 || extent <= dim->maximum);
+}
+
+/* The dims of the largest step; false if the model does not take so much. */
+static bool dims_of(const dk_language_task* task, const dk_language_room* room, int64_t* dims) {
+    const int32_t blocks = blocks_of(task, room->tokens);
+    if (task->descriptor->dim_count > DK_MAX_RANK || room->tokens < 1 || room->tokens > task->context) {
+        return false;
+    }
+    memset(dims, 0, DK_MAX_RANK * sizeof *dims);
+    dims[task->pages_dim] = blocks;
+    return room->at_once >= 1 && set_axis(task, dims, TOKENS, 0, room->at_once) && set_axis(task, dims, TABLE, 0, 1) &&
+           set_axis(task, dims, TABLE, 1, blocks) && set_axis(task, dims, ROWS, 0, 1);
+}
+
+/* Where the parts of a workspace begin, and at last where it ends. */
+enum { PAGES, SEQUENCE, NEXT, STEP, SCORES, CHOOSING, DECODED, SHOWN, HELD, PROMPT, SCRATCH, STATES, ARENA, PARTS };
+
+static bool layout(const dk_language* own, const dk_language_room* room, uint64_t* ends) {
+    const dk_language_task* task = own->task;
+    int64_t dims[DK_MAX_RANK], arena, states;
+    uint64_t tokens, at_once, words, end = 0;
+    if (task == NULL || room->text_bytes >= (size_t)1 << 30 || !dims_of(task, room, dims)) {
+        return false;
+    }
+    arena = task->arena_bytes(dims);
+    states = task->state_bytes(dims);
+    if (arena > INT64_MAX / 4 || states > INT64_MAX / 4) {
+        return false;
+    }
+    tokens = (uint64_t)room->tokens;
+    at_once = (uint64_t)room->at_once;
+    words = (uint64_t)task->words;
+    const uint64_t sizes[PARTS] = {
+        [PAGES] = dk_pages_bytes(blocks_of(task, room->tokens), 1, blocks_of(task, room->tokens)),
+        [SEQUENCE] = 4 * tokens,
+        [NEXT] = 4 * tokens,
+        [STEP] = 8 * (3 * at_once + (uint64_t)blocks_of(task, room->tokens) + 1),
+        [SCORES] = 4 * words,
+        [CHOOSING] = dk_sample_bytes(task->words),
+        [DECODED] = DK_PIECE_BYTES,
+        [SHOWN] = DK_PIECE_BYTES + DK_MOST_STOP_BYTES,
+        [HELD] = DK_MOST_STOP_BYTES,
+        [PROMPT] = room->text_bytes,
+        [SCRATCH] = dk_text_workspace(&own->text, room->text_bytes),
+        [STATES] = (uint64_t)states,
+        [ARENA] = (uint64_t)arena,
+    };
+    for (int32_t i = 0; i < PARTS; ++i) {
+        end += DK_ROOM(sizes[i]);
+        ends[i] = end;
+    }
+    return end < SIZE_MAX;
+}
+
+dk_status
+dk_language_open(dk_language* own, const dk_language_task* task, dk_model* model, const void* tables, size_t bytes) {
+    dk_status status;
+    memset(own, 0, sizeof *own);
+    status = dk_text_open(&own->text, tables, bytes);
+    if (status != DK_OK) {
+        return dk_fail(model, status, own->text.error);
+    }
+    own->task = task;
+    return DK_OK;
+}
+
+size_t dk_language_bytes(const dk_language* own, const dk_language_room* room) {
+    uint64_t ends[PARTS];
+    return layout(own, room, ends) ? (size_t)ends[PARTS - 1] : SIZE_MAX;
+}
+
+dk_status
+dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room, void* workspace, size_t bytes) {
+    uint64_t ends[PARTS];
+    int64_t dims[DK_MAX_RANK];
+    unsigned char* base = workspace;
+    dk_status status;
+    own->going = false;
+    own->tokens = NULL;
+    if (own->task == NULL || !layout(own, room, ends)) {
+        return dk_fail(model, DK_ERROR_USAGE, "the model does not take so many tokens at once, or in all");
+    }
+    status = dk_check_workspace(model, "this room", workspace, bytes, (size_t)ends[PARTS - 1]);
+    if (status != DK_OK) {
+        return status;
+    }
+#define PLACE(part) ((void*)(base + ((part) == 0 ? 0 : ends[(part) - 1])))
+    dims_of(own->task, room, dims);
+    status = own->task->reset_state(dims, PLACE(STATES), (size_t)(ends[STATES] - ends[STATES - 1]));
+    if (status == DK_OK) {
+        status = own->task->set_state(model, PLACE(STATES), (size_t)(ends[STATES] - ends[STATES - 1]));
+    }
+    if (status != DK_OK) {
+        return status;
+    }
+    status = dk_set_arena(model, PLACE(ARENA), (size_t)(ends[ARENA] - ends[ARENA - 1]));
+    if (status != DK_OK) {
+        return status;
+    }
+    own->room = *room;
+    own->pages.count = own->pages.blocks = blocks_of(own->task, room->tokens);
+    own->pages.sequences = 1;
+    own->pages.size = own->task->page;
+    own->pages.window = own->task->window;
+    dk_pages_open(&own->pages, PLACE(PAGES));
+    dk_pages_begin(&own->pages);
+    own->tokens = PLACE(SEQUENCE);
+    own->next = PLACE(NEXT);
+    own->inputs[TOKENS] = PLACE(STEP);
+    own->inputs[POSITIONS] = own->inputs[TOKENS] + room->at_once;
+    own->inputs[SEQUENCES] = own->inputs[POSITIONS] + room->at_once;
+    own->inputs[TABLE] = own->inputs[SEQUENCES] + room->at_once;
+    own->inputs[ROWS] = own->inputs[TABLE] + own->pages.blocks;
+    own->scores = PLACE(SCORES);
+    own->choosing = PLACE(CHOOSING);
+    own->decoded = PLACE(DECODED);
+    own->shown = PLACE(SHOWN);
+    own->stops.held = PLACE(HELD);
+    own->prompt = PLACE(PROMPT);
+    own->scratch = PLACE(SCRATCH);
+    own->scratch_bytes = (size_t)(ends[SCRATCH] - ends[SCRATCH - 1]);
+#undef PLACE
+    own->count = 0;
+    return DK_OK;
+}
+
+static const char* fault_of(const dk_language* own, const dk_answering* asked) {
+    if (own->tokens == NULL) {
+        return "there is no workspace";
+    }
+    if (asked == NULL || dk_sampling_fault(&asked->sampling) != NULL) {
+        return asked == NULL ? "how to answer is NULL" : dk_sampling_fault(&asked->sampling);
+    }
+    for (int32_t i = 0; i < asked->stop_count; ++i) {
+        if (asked->stop_bytes[i] < 1 || asked->stop_bytes[i] > DK_MOST_STOP_BYTES) {
+            return "a stop is empty, or longer than DK_MOST_STOP_BYTES";
+        }
+    }
+    return NULL;
+}
+
+/* Begin an answer to a text. */
+static dk_status
+begin(dk_language* own, dk_model* model, const char* text, size_t bytes, bool bare, const dk_answering* asked) {
+    dk_text_input input = {0};
+    dk_text_tokens tokens = {0};
+    int32_t common = 0;
+    dk_status status;
+    if (bytes > own->room.text_bytes) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "the text has more bytes than the workspace is for");
+    }
+    input.first = text;
+    input.first_bytes = bytes;
+    input.bare = bare;
+    tokens.capacity = own->room.tokens;
+    tokens.ids = own->next;
+    status = dk_text_encode(&own->text, &input, own->scratch, own->scratch_bytes, &tokens);
+    if (status == DK_ERROR_CAPACITY) {
+        return dk_fail(model, status, "the text has more tokens than the workspace is for");
+    }
+    if (status != DK_OK) {
+        return dk_fail(model, status, own->text.error);
+    }
+    if (tokens.count < 1) {
+        return dk_fail(model, DK_ERROR_USAGE, "the text is empty: there is nothing to continue");
+    }
+    while (common < own->count && common < tokens.count && own->tokens[common] == own->next[common]) {
+        ++common;
+    }
+    /* The last token is read again: the scores of what follows are asked for. */
+    dk_pages_cut(&own->pages, 0, common < tokens.count ? common : tokens.count - 1);
+    memcpy(own->tokens, own->next, 4 * (size_t)tokens.count);
+    own->count = tokens.count;
+    own->answered = 0;
+    own->asked = *asked;
+    own->random = asked->seed;
+    memset(&own->stream, 0, sizeof own->stream);
+    own->stops.texts = asked->stops;
+    own->stops.lengths = asked->stop_bytes;
+    own->stops.count = asked->stop_count;
+    own->stops.held_bytes = 0;
+    own->going = true;
+    return DK_OK;
+}
+
+dk_status
+dk_language_continue(dk_language* own, dk_model* model, const char* text, size_t bytes, const dk_answering* asked) {
+    const char* fault = fault_of(own, asked);
+    own->going = false;
+    if (fault != NULL || text == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the text is NULL");
+    }
+    return begin(own, model, text, bytes, false, asked);
+}
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+dk_status dk_language_chat(
+    dk_language* own, dk_model* model, const dk_message* messages, size_t count, const dk_answering* asked
+) {
+    const char* fault = fault_of(own, asked);
+    size_t bytes = 0;
+    int32_t before = DK_END;
+    own->going = false;
+    if (fault != NULL || (messages == NULL && count > 0)) {
+        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the messages are NULL");
+    }
+    for (size_t i = 0; i <= count; ++i) {
+        const int32_t role = i < count ? (int32_t)messages[i].role : DK_END;
+        const char* joint = role >= 0 && role <= DK_END ? own->task->joints[before][role] : NULL;
+        const char* text = i < count ? messages[i].text : "";
+        size_t length = i < count ? messages[i].bytes : 0, joint_bytes;
+        if (joint == NULL) {
+            return dk_fail(model, DK_ERROR_USAGE, "a message of this role cannot come here in this model");
+        }
+        if (role < DK_END && own->task->trimmed[role]) {
+            for (; length > 0 && is_space(text[0]); --length) {
+                ++text;
+            }
+            for (; length > 0 && is_space(text[length - 1]);) {
+                --length;
+            }
+        }
+        joint_bytes = strlen(joint);
+        if (joint_bytes + length > own->room.text_bytes - bytes) {
+            return dk_fail(model, DK_ERROR_CAPACITY, "the conversation has more bytes than the workspace is for");
+        }
+        memcpy(own->prompt + bytes, joint, joint_bytes);
+        if (length > 0) {
+            memcpy(own->prompt + bytes + joint_bytes, text, length);
+        }
+        bytes += joint_bytes + length;
+        before = role;
+    }
+    return begin(own, model, own->prompt, bytes, true, asked);
+}
+
+/* Read all tokens that were not read yet; the scores of what follows are there then. */
+static dk_status read_tokens(dk_language* own, dk_model* model) {
+    static const int32_t ranks[INPUTS] = {1, 1, 1, 2, 1};
+    dk_tensor inputs[INPUTS], scores;
+    while (own->pages.lengths[0] < own->count) {
+        const int32_t start = own->pages.lengths[0], left = own->count - start;
+        const int32_t more = left < own->room.at_once ? left : own->room.at_once;
+        const int32_t blocks = blocks_of(own->task, start + more);
+        const int64_t extents[INPUTS] = {more, more, more, 1, more == left};
+        dk_status status;
+        if (!dk_pages_reserve(&own->pages, 0, more)) {
+            return dk_fail(model, DK_ERROR_CAPACITY, "the workspace has no room for more tokens");
+        }
+        for (int32_t i = 0; i < more; ++i) {
+            own->inputs[TOKENS][i] = own->tokens[start + i];
+            own->inputs[POSITIONS][i] = start + i;
+            own->inputs[SEQUENCES][i] = 0;
+        }
+        for (int32_t i = 0; i < blocks; ++i) {
+            own->inputs[TABLE][i] = own->pages.table[i] < 0 ? 0 : own->pages.table[i];
+        }
+        own->inputs[ROWS][0] = more - 1;
+        for (int32_t i = 0; i < INPUTS; ++i) {
+            const int64_t elements = i == TABLE ? blocks : extents[i];
+            dk_fill_tensor(&inputs[i], own->inputs[i], 8 * (size_t)elements, DK_INT64);
+            inputs[i].rank = ranks[i];
+            inputs[i].shape[0] = extents[i];
+            inputs[i].shape[1] = blocks;
+        }
+        dk_fill_tensor(&scores, own->scores, 4 * (size_t)own->task->words, DK_FLOAT32);
+        status = own->task->run(model, inputs, &scores);
+        if (status != DK_OK) {
+            return status;
+        }
+        dk_pages_append(&own->pages, 0, more);
+    }
+    return DK_OK;
+}
+
+dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
+    dk_choice choice = {0, 0.0f};
+    dk_text_ids ids = {&choice.token, 1, true};
+    size_t decoded = 0, shown = 0;
+    bool ended = false, found;
+    dk_status status;
+    if (!own->going || piece == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, piece == NULL ? "the piece is NULL" : "there is no answer to go on with");
+    }
+    own->going = false; /* unless this step succeeds */
+    status = read_tokens(own, model);
+    if (status != DK_OK) {
+        return status;
+    }
+    status = dk_sample(
+        &own->asked.sampling, own->scores, own->task->words, own->tokens, own->count, &own->random, own->choosing,
+        &choice
+    );
+    if (status != DK_OK) {
+        return dk_fail(model, status, "no token is possible: the scores are no numbers, or all were ruled out");
+    }
+    for (int32_t i = 0; i < own->task->end_count && !own->asked.ignore_end; ++i) {
+        ended = ended || own->task->ends[i] == choice.token;
+    }
+    ids.count = ended ? 0 : 1;
+    own->answered += ids.count;
+    piece->last = ended || own->count >= own->room.tokens || own->answered == own->asked.most;
+    status = dk_text_decode(&own->text, &own->stream, &ids, piece->last, own->decoded, DK_PIECE_BYTES, &decoded);
+    if (status != DK_OK) {
+        return dk_fail(model, status, "the text of a token is longer than DK_PIECE_BYTES");
+    }
+    found = dk_stops_add(&own->stops, own->decoded, decoded, own->shown, &shown);
+    if (piece->last && !found) {
+        memcpy(own->shown + shown, own->stops.held, own->stops.held_bytes);
+        shown += own->stops.held_bytes;
+    }
+    piece->text = own->shown;
+    piece->bytes = shown;
+    piece->token = choice.token;
+    piece->logprob = choice.logprob;
+    piece->stopped = ended || found;
+    piece->last = piece->last || found;
+    if (!piece->last) {
+        own->tokens[own->count++] = choice.token;
+        own->going = true;
+    }
+    return DK_OK;
+}

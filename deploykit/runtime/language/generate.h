@@ -1,0 +1,128 @@
+/* Models that continue texts: a prompt or a conversation in, an answer out, token by token. `model_messages.h` of a
+   model has these functions with its own names and types.
+
+   The memory is the caller's: one workspace, whose size is known beforehand. What an earlier answer has in common with
+   the next prompt is not read again. Nothing here allocates or writes a global. */
+#ifndef DEPLOYKIT_GENERATE_H
+#define DEPLOYKIT_GENERATE_H
+
+#include "answers.h"
+#include "language.h"
+#include "text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Who says a message. The first three are the rows and columns of a form. */
+typedef enum dk_role { DK_SYSTEM = 0, DK_USER = 1, DK_ASSISTANT = 2 } dk_role;
+
+typedef struct dk_message {
+    dk_role role;
+    const char* text; /* UTF-8 */
+    size_t bytes;
+} dk_message;
+
+enum { DK_END = 3, DK_MOST_STOP_BYTES = 256, DK_PIECE_BYTES = 2048 };
+
+/* What a model that generates is. */
+typedef struct dk_language_task {
+    const dk_model_descriptor* descriptor;
+    int64_t (*arena_bytes)(const int64_t* dims);
+    dk_status (*run)(dk_model* model, const dk_tensor* inputs, dk_tensor* outputs);
+    int64_t (*state_bytes)(const int64_t* dims);
+    dk_status (*reset_state)(const int64_t* dims, void* state, size_t bytes);
+    dk_status (*set_state)(dk_model* model, void* state, size_t bytes);
+    int32_t pages_dim; /* the dim that says how many pages there are */
+    int32_t words;
+    int32_t context; /* tokens of a sequence */
+    int32_t page;    /* tokens of a page */
+    int32_t window;  /* tokens that the model looks back; 0: all */
+    const int32_t* ends;
+    int32_t end_count;
+    /* What stands in front of a message or the end, by who spoke before (the last row: nobody) and who speaks (the last
+       column: the end); NULL where that is not possible. Without a form, all are NULL. */
+    const char* joints[4][4];
+    bool trimmed[3]; /* whether white space around the messages of a role is left out */
+} dk_language_task;
+
+/* What a workspace is for. */
+typedef struct dk_language_room {
+    int32_t tokens;    /* of a prompt with its answer */
+    int32_t at_once;   /* tokens that are read in one step; more are faster, and need more memory */
+    size_t text_bytes; /* of the longest prompt or conversation */
+} dk_language_room;
+
+/* How an answer is written. Zeros mean: the most probable tokens, as many as there is room for. */
+typedef struct dk_answering {
+    dk_sampling sampling; /* from dk_sampling_greedy */
+    uint64_t seed;
+    int32_t most;    /* tokens of the answer; 0: as many as there is room for */
+    bool ignore_end; /* go on behind the token that ends an answer */
+    const char* const* stops;
+    const size_t* stop_bytes; /* each at most DK_MOST_STOP_BYTES */
+    int32_t stop_count;
+} dk_answering;
+
+/* What a step added to an answer. */
+typedef struct dk_piece {
+    const char* text; /* UTF-8, in the workspace until the next call; it may be empty */
+    size_t bytes;
+    int32_t token;
+    float logprob;
+    bool last;    /* there are no more */
+    bool stopped; /* the model or a stop ended the answer */
+} dk_piece;
+
+typedef struct dk_language {
+    const dk_language_task* task;
+    dk_text text;
+    dk_language_room room;
+    dk_pages pages;
+    dk_answering asked;
+    dk_text_stream stream;
+    dk_stops stops;
+    uint64_t random;
+    int32_t count;    /* tokens of the sequence */
+    int32_t answered; /* of these, tokens of the answer */
+    bool going;
+    /* Where things are in the workspace. */
+    int32_t* tokens;
+    int32_t* next; /* tokens of the next prompt */
+    int64_t* inputs[5];
+    float* scores;
+    void* choosing;
+    char* decoded;
+    char* shown;
+    char* prompt;
+    void* scratch;
+    size_t scratch_bytes;
+} dk_language;
+
+/* Begin. There is no workspace yet. */
+dk_status
+dk_language_open(dk_language* own, const dk_language_task* task, dk_model* model, const void* tables, size_t bytes);
+
+/* Bytes of workspace for this room; SIZE_MAX if the model does not take so much. */
+size_t dk_language_bytes(const dk_language* own, const dk_language_room* room);
+
+/* Use a workspace for this room, at a multiple of 64 bytes; what was read is forgotten. After DK_ERROR_ARENA, `need` of
+   the model has its size. */
+dk_status
+dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room, void* workspace, size_t bytes);
+
+/* Begin an answer that continues a text, or one to the last of several messages. */
+dk_status
+dk_language_continue(dk_language* own, dk_model* model, const char* text, size_t bytes, const dk_answering* asked);
+dk_status dk_language_chat(
+    dk_language* own, dk_model* model, const dk_message* messages, size_t count, const dk_answering* asked
+);
+
+/* Write the next piece. DK_ERROR_USAGE: there is no answer. */
+dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,130 @@
+"""The C of models that generate, under sanitizers: answers are those of Python."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import deploykit
+from deploykit.sessions.session import Session
+from tests.language.models import write_language_model
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "model_messages.h"
+#include "tokenizer.h"
+#include "weights.h"
+
+static model_session session;
+
+static void answer(dk_status status) {
+    dk_piece piece = {0};
+    while (status == DK_OK && !piece.last) {
+        status = model_next(&session, &piece);
+        if (status == DK_OK) fwrite(piece.text, 1, piece.bytes, stdout);
+    }
+    if (status != DK_OK) printf("[%d %s]", (int)status, model_session_error(&session));
+    else printf("[%s]", piece.stopped ? "stop" : "length");
+    putchar(0);
+}
+
+int main(void) {
+    const dk_language_room room = {40, 7, 200};
+    const dk_message talk[3] = {{DK_USER, "abc", 3}, {DK_ASSISTANT, "de", 2}, {DK_USER, "f", 1}};
+    const dk_message wrong[1] = {{(dk_role)7, "x", 1}};
+    const char* const stops[1] = {"n\n"};
+    const size_t stop_bytes[1] = {2};
+    dk_answering asked = {0};
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    asked.ignore_end = true;
+    answer(model_next(&session, &(dk_piece){0}));
+    model_open(&session, &model_weights, MODEL_WEIGHTS_BYTES, &model_tokenizer, MODEL_TOKENIZER_BYTES);
+    answer(model_complete(&session, "hello", 5, &asked));
+    size_t bytes = model_workspace_bytes(&session, &room);
+    char* workspace = aligned_alloc(64, bytes);
+    answer(model_set_workspace(&session, &room, workspace, bytes - 64));
+    if (model_set_workspace(&session, &room, workspace, bytes) != DK_OK) return 1;
+    answer(model_complete(&session, "hello", 5, &asked));
+    answer(model_chat(&session, talk, 1, &asked));
+    answer(model_chat(&session, talk, 3, &asked));
+    asked.stops = stops;
+    asked.stop_bytes = stop_bytes;
+    asked.stop_count = 1;
+    answer(model_chat(&session, talk, 1, &asked));
+    asked.stop_count = 0;
+    asked.sampling.temperature = 0.9f;
+    asked.sampling.top_p = 0.95f;
+    asked.seed = 5;
+    answer(model_complete(&session, "hello", 5, &asked));
+    asked.most = 0;
+    answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 37, &asked));
+    answer(model_chat(&session, wrong, 1, &asked));
+    answer(model_complete(&session, "", 0, &asked));
+    answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 45, &asked));
+    asked.sampling.top_p = 2;
+    answer(model_complete(&session, "hello", 5, &asked));
+    const dk_language_room large = {41, 7, 200};
+    printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
+    free(workspace);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    place = tmp_path_factory.mktemp("language")
+    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
+    with deploykit.open(place / "dist") as opened:
+        yield opened
+
+
+def test_answers(tmp_path: Path, session: Session) -> None:
+    path = write_language_model(tmp_path / "model.gguf")
+    deploykit.build(path, "embedded", {"pages": (1, 2)}, tmp_path / "c")
+    (tmp_path / "c" / "main.c").write_text(PROGRAM)
+    flags = "-std=c11 -Wall -Wextra -Werror -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    sources = sorted(path.name for path in (tmp_path / "c").glob("*.c"))
+    subprocess.run(["clang", *flags.split(), *sources, "-lm", "-o", "app"], cwd=tmp_path / "c", check=True, timeout=200)
+    call = subprocess.run([tmp_path / "c" / "app"], capture_output=True, timeout=60, check=False)
+    assert call.returncode == 0, call.stderr.decode()
+    found = call.stdout.decode().split("\0")
+
+    def expected(prompt: object, **settings: object) -> str:
+        given = {"max_tokens": 9, "ignore_end": True, **settings}
+        answer = session.generate(prompt, **given)  # type: ignore[arg-type]
+        return f"{answer.read()}[{answer.reason}]"
+
+    one = [{"role": "user", "content": "abc"}]
+    three = [*one, {"role": "assistant", "content": "de"}, {"role": "user", "content": "f"}]
+    drawn = {"temperature": 0.9, "top_p": 0.95, "seed": 5}
+    assert "no answer to go on with" in found[0] or found[0].startswith("[8 ")
+    assert "there is no workspace" in found[1]
+    assert "this room" in found[2]
+    assert found[3:9] == [
+        expected("hello"),
+        expected(one),
+        expected(three),
+        expected(one, stop=["n\n"]),
+        expected("hello", **drawn),
+        expected("a" * 37, max_tokens=None, **drawn),
+    ]
+    for text, message in zip(
+        found[9:13], ("of this role cannot come here", "the text is empty", "more tokens than", "top_p"), strict=True
+    ):
+        assert message in text
+    assert found[13] == "1"
+
+
+def test_the_example_talks(tmp_path: Path, session: Session) -> None:
+    deploykit.build(write_language_model(tmp_path / "model.gguf"), "embedded", {"pages": (1, 2)}, tmp_path / "c")
+    subprocess.run(["make", "-s"], cwd=tmp_path / "c", check=True, timeout=200)
+    call = subprocess.run([tmp_path / "c" / "build" / "example"], input=b"abc\n", capture_output=True, timeout=60)
+    answer = session.generate([{"role": "user", "content": "abc"}])
+    assert call.stdout.decode() == answer.read() + "\n"
