@@ -51,7 +51,9 @@ class Quantization:
         if self.texts and not _takes_texts(model):
             raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
         kind = find_kind(self.kind)
-        module, found = quantize_weights(join_siblings(model.module), kind.name, self.least)
+        # Products in groups are not joined: a joined weight may be no matrix.
+        module = model.module if kind.grouped else join_siblings(model.module)
+        module, found = quantize_weights(module, kind.name, self.least)
         if not found.after:
             raise UsageError(f"there is nothing to quantise: {_why_nothing(kind, found, self.least)}")
         sizes = f"{found.after / 1e6:,.1f} instead of {found.before / 1e6:,.1f} MB"

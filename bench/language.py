@@ -1,0 +1,141 @@
+"""Language models next to llama.cpp: tokens per second of prompts and answers, one after the other on the same cores.
+
+    python -m bench.language MODEL.gguf --llama-bench build/bin/llama-bench
+
+Each row is a file. Both sides run it with the same number of threads: a prompt of 128 and of 512 tokens, and answers of
+64 tokens behind 0 and 1,024 tokens, as `llama-bench` does it. The figures are medians of `--repeats` runs, which take
+turns. Without `--llama-bench` only deploykit runs. `--sequences 1,4,8` adds answers to several prompts in one step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import deploykit
+from deploykit.cli.console import results, table
+from deploykit.sessions.session import Session
+
+PROMPTS, DEPTHS, ANSWER = (128, 512), (0, 1024), 64
+
+
+def prompt(session: Session, tokens: int) -> float:
+    """Tokens per second of a prompt."""
+    language = session.language
+    sequence = language.begin(np.random.default_rng(tokens).integers(0, language.task.words, tokens))
+    start = time.perf_counter()
+    while sequence.scores is None:
+        language.step()
+    taken = time.perf_counter() - start
+    language.end(sequence)
+    return tokens / taken
+
+
+def answers(session: Session, depth: int, count: int = 1) -> float:
+    """Tokens per second of answers to `count` prompts of `depth` tokens, all in one step."""
+    language = session.language
+    random = np.random.default_rng(depth)
+    sequences = [language.begin(random.integers(0, language.task.words, max(depth, 1) + n)) for n in range(count)]
+    while any(sequence.scores is None for sequence in sequences):
+        language.step()
+    start = time.perf_counter()
+    for _ in range(ANSWER):
+        for sequence in sequences:
+            assert sequence.scores is not None
+            sequence.tokens.append(int(sequence.scores.argmax()))
+            sequence.scores = None
+        language.step()
+    taken = time.perf_counter() - start
+    for sequence in sequences:
+        language.end(sequence)
+    return count * ANSWER / taken
+
+
+def llama(tool: Path, model: Path, threads: int, *, prompt_tokens: int = 0, depth: int = 0) -> float:
+    """What `llama-bench` says."""
+    size = ["-p", str(prompt_tokens), "-n", "0"] if prompt_tokens else ["-p", "0", "-n", str(ANSWER), "-d", str(depth)]
+    call = [tool, "-m", model, "-t", str(threads), *size, "-r", "1", "-o", "json"]
+    found = json.loads(subprocess.run(call, capture_output=True, check=True, timeout=600).stdout)
+    return float(found[0]["avg_ts"])
+
+
+def measured(sides: Sequence[Callable[[], float] | None], repeats: int) -> list[float | None]:
+    """The median of each side; the sides take turns."""
+    for side in sides:
+        if side is not None:
+            side()
+    runs: list[list[float]] = [[] for _ in sides]
+    for _ in range(repeats):
+        for side, found in zip(sides, runs, strict=True):
+            if side is not None:
+                found.append(side())
+    return [statistics.median(found) if found else None for found in runs]
+
+
+def lines(model: Path, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """What was measured for a file."""
+    tool, threads = options.llama_bench, options.threads
+    deploykit.build(model, output=folder, dims={"context": (1, 2048)}, fast_math=options.fast_math)
+    found: list[dict[str, Any]] = []
+    with deploykit.open(folder, threads=threads) as session:
+        size = session.manifest.peak_memory.weights
+        pages = session.language.pages.count
+
+        def add(what: str, own: Callable[[], float], other: Callable[[], float] | None) -> None:
+            ours, theirs = measured([own, None if tool is None else other], options.repeats)
+            found.append({"model": model.name, "bytes": size, "what": what, "deploykit": ours, "llama.cpp": theirs})
+
+        for tokens in PROMPTS:
+            add(
+                f"prompt of {tokens}",
+                lambda tokens=tokens: prompt(session, tokens),
+                lambda tokens=tokens: llama(tool, model, threads, prompt_tokens=tokens),
+            )
+        for depth in DEPTHS:
+            add(
+                f"answer behind {depth}",
+                lambda depth=depth: answers(session, depth),
+                lambda depth=depth: llama(tool, model, threads, depth=depth),
+            )
+        for count in options.sequences:
+            session.reset({"pages": pages * count})
+            add(f"{count} answers at once", lambda count=count: answers(session, 64, count), None)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL.gguf")
+    parser.add_argument("--llama-bench", type=Path, metavar="PROGRAM")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sequences", type=lambda text: [int(n) for n in text.split(",")], default=[])
+    parser.add_argument("--fast-math", action="store_true", help="Build with --fast-math.")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    found = []
+    for model in options.models:
+        with tempfile.TemporaryDirectory() as folder:
+            found += lines(model, options, Path(folder) / "dist")
+    shown = table("model", ">MB", "what", ">deploykit", ">llama.cpp", ">ratio", title="tokens per second")
+    for line in found:
+        ours, theirs = line["deploykit"], line["llama.cpp"]
+        ratio = "" if theirs is None else f"{ours / theirs:.2f}"
+        other = "" if theirs is None else f"{theirs:.1f}"
+        shown.add_row(line["model"], f"{line['bytes'] / 1e6:.1f}", line["what"], f"{ours:.1f}", other, ratio)
+    results.print(shown)
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
