@@ -43,7 +43,6 @@ def test_an_entry_that_no_family_knows_is_refused(tmp_path: Path) -> None:
     [
         ("bert", "position_embedding_type", "relative_key"),
         ("bert", "is_decoder", True),
-        ("deberta", "conv_kernel_size", 3),
         ("bart", "normalize_before", True),
         ("falcon", "alibi", True),
         ("gemma2", "use_bidirectional_attention", True),
@@ -56,6 +55,25 @@ def test_an_entry_with_a_value_that_is_not_computed_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=f"'{entry}' is {value!r} .* computes only"):
         load_folder(folder(tmp_path, case, **{entry: value}))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"conv_kernel_size": 4}, "'conv_kernel_size' is 4 .* only an odd one"),
+        ({"attention_head_size": 6}, "'attention_head_size' is 6 .* computes only with 8"),
+    ],
+)
+def test_forms_of_deberta_that_are_not_computed_are_refused(
+    tmp_path: Path, entries: dict[str, int], message: str
+) -> None:
+    with pytest.raises(UnsupportedModelError, match=message):
+        load_folder(folder(tmp_path, "deberta", **entries))
+
+
+def test_a_convolution_without_weights_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no weights 'encoder\.conv\.conv\.weight'"):
+        load_folder(folder(tmp_path, "deberta", conv_kernel_size=3))
 
 
 def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:
