@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tasks.test_sounds import RATES
 
 import deploykit
 from deploykit import runtime
@@ -23,6 +22,7 @@ from tests.answers.test_picture_models import MACHINES
 from tests.conftest import Golden
 from tests.frontends.huggingface.sound_cases import LENGTHS, TOKENIZERS, numbers, sound
 from tests.frontends.huggingface.test_sound_answers import SOUNDS, folder_of
+from tests.tasks.test_sound_sources import RATES
 
 RESAMPLE = runtime.SOUNDS_INCLUDE / "resample.c"
 

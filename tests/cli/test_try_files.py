@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.tasks.test_sounds import write
 
 import deploykit as dk
 from bench.browser import find_chromium
@@ -23,6 +22,7 @@ from tests.frontends.huggingface.sound_cases import sound
 from tests.frontends.huggingface.test_matches import folder_of as matches_of
 from tests.frontends.huggingface.test_picture_answers import folder_of as pictures_of
 from tests.frontends.huggingface.test_sound_answers import folder_of as sounds_of
+from tests.tasks.test_sound_sources import write
 
 in_a_page = pytest.mark.skipif(find_chromium() is None or shutil.which("node") is None, reason="needs Chromium, node")
 CAMERA = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tasks.test_sounds import write
 
 import deploykit
 from deploykit.artifact.tasks import SoundEntry
@@ -27,6 +26,7 @@ from tests.frontends.huggingface.sound_cases import (
     write_folder,
 )
 from tests.frontends.huggingface.test_arrays import golden
+from tests.tasks.test_sound_sources import write
 
 SOUNDS = json.loads((GOLDENS / "sounds.json").read_text())
 EXTRACTOR = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000, "do_normalize": True}
