@@ -58,17 +58,25 @@ def test_an_entry_with_a_value_that_is_not_computed_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("entries", "message"),
+    ("case", "entries", "message"),
     [
-        ({"conv_kernel_size": 4}, "'conv_kernel_size' is 4 .* only an odd one"),
-        ({"attention_head_size": 6}, "'attention_head_size' is 6 .* computes only with 8"),
+        ("deberta", {"conv_kernel_size": 4}, "'conv_kernel_size' is 4 .* only an odd one"),
+        ("deberta", {"attention_head_size": 6}, "'attention_head_size' is 6 .* computes only with 8"),
+        ("deberta", {"num_attention_heads": 1 << 31}, "2147483648 heads do not divide 24 channels"),
+        (
+            "deberta",
+            {"max_relative_positions": 1 << 31},
+            "distances of up to 2147483648 in 8 buckets: .* from 1 to",
+        ),
+        ("t5", {"relative_attention_max_distance": 1 << 31}, "distances of up to 2147483648 .* from 3 to 1048576"),
+        ("t5", {"relative_attention_max_distance": 2}, "distances of up to 2 in 8 buckets: it must be from 3"),
     ],
 )
-def test_forms_of_deberta_that_are_not_computed_are_refused(
-    tmp_path: Path, entries: dict[str, int], message: str
+def test_sizes_that_are_not_computed_are_refused(
+    tmp_path: Path, case: str, entries: dict[str, int], message: str
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=message):
-        load_folder(folder(tmp_path, "deberta", **entries))
+        load_folder(folder(tmp_path, case, **entries))
 
 
 def test_a_convolution_without_weights_is_an_error(tmp_path: Path) -> None:

@@ -106,7 +106,9 @@ def attention(encoder: Module, m: Module, c: Config, mask: Tensor) -> Attention:
         m.tensor(table @ m.array(f"{name}.weight").T + m.array(f"{name}.bias")) if kind in kinds else None
         for kind, name in zip(("c2p", "p2c"), names, strict=True)
     )
-    size = c.hidden_size // c.num_attention_heads
+    size, rest = divmod(c.hidden_size, c.num_attention_heads)
+    if rest:
+        raise UnsupportedModelError(f"{c.num_attention_heads} heads do not divide {c.hidden_size} channels in {c.path}")
     if c.get("attention_head_size", size) != size:
         raise UnsupportedModelError(
             f"'attention_head_size' is {c.attention_head_size} in {c.path}; the importer computes only with {size}, "
