@@ -266,16 +266,20 @@ def _check_mask(ctx: Context, mask: Value, products: Value) -> None:
 def _mask_at(
     ctx: Context, given: tuple[te.Tensor, Value], shape: Sequence[IntExpr], index: Sequence[ir.Expr]
 ) -> tuple[ir.Expr | None, ir.Expr]:
-    """What a float mask adds to a score (None for a boolean mask), and whether the mask leaves the key open."""
+    """What a mask of numbers adds to a score (None for a boolean mask), and whether the mask leaves the key open. Of
+    numbers, only a float can close a key."""
     tensor, mask = given
     where = [*broadcast_index(ctx, mask.shape[:-1], shape[:-1], index[:-1]), index[-1]]
     element = load(tensor, mask.dtype, where)
+    dtype = str(element.ty.dtype)
+    is_float = mask.dtype != "bool" and "float" in dtype
+    within = True
     if not ctx.equal(mask.shape[-1], shape[-1]):
-        beyond = tirx.const(False, "bool") if mask.dtype == "bool" else lowest(str(element.ty.dtype))
-        element = tirx.if_then_else(index[-1] < expr(mask.shape[-1]), element, beyond)
+        within = index[-1] < expr(mask.shape[-1])
+        element = tirx.if_then_else(within, element, lowest(dtype) if is_float else tirx.const(0, dtype))
     if mask.dtype == "bool":
         return None, element
-    return element, element != lowest(str(element.ty.dtype))
+    return element, element != lowest(dtype) if is_float else within
 
 
 def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:

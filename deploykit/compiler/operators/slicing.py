@@ -187,7 +187,9 @@ def even_parts(ctx: Context, size: IntExpr, count: int) -> list[IntExpr]:
 
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, time: int, batch: int) -> Value:
     """`x`, with the first `lengths[i]` elements of the axis `time` in reverse order for each `i` of the axis
-    `batch`."""
+    `batch`. Raises `Unsupported` if that is the same axis."""
+    if time == batch:
+        raise Unsupported(f"axis {time} is both that of time and that of the batch")
     require_equal(ctx, "the lengths do not fit the batch", lengths.shape[0], x.shape[batch])
     lengths = checked(ctx, lengths, [(0, x.shape[time])], what="lengths")
 

@@ -17,13 +17,30 @@ from tvm import ir, te, tirx
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import clamp, expr
 from deploykit.compiler.operators.building.reduce_axes import lowest
+from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.tensors import Tensor
+
+FARTHEST = 1 << 20
+"""The largest distance that may have a bucket of its own: there is a table of them."""
+
+
+def _require(count: int, least: int, farthest: int, nearest: int) -> None:
+    """Raises `UnsupportedModelError` for fewer than `least` buckets, or a farthest distance out of range."""
+    if count < least:
+        raise UnsupportedModelError(f"{count} buckets for distances: there must be at least {least}")
+    if not nearest <= farthest <= FARTHEST:
+        raise UnsupportedModelError(
+            f"distances of up to {farthest} in {count} buckets: it must be from {nearest} to {FARTHEST}"
+        )
 
 
 def buckets(count: int, farthest: int) -> np.ndarray:
     """`places` of `count` buckets: the first half for keys in front of the query and at its position, the second half
-    for those behind it. Distances of at least `farthest` share a bucket."""
+    for those behind it. Distances of at least `farthest` share a bucket.
+
+    Raises `UnsupportedModelError` if there are too few or too many of either."""
     half, exact = count // 2, count // 4
+    _require(count, 4, farthest, exact + 1)
     distance = np.arange(-farthest, farthest + 1)
     size = np.abs(distance)
     ratio = np.log(np.maximum(size, 1).astype(np.float32) / np.float32(exact)) / np.float32(math.log(farthest / exact))
@@ -52,9 +69,12 @@ def bias(table: Tensor, places: np.ndarray, mask: Tensor) -> Tensor:
 
 def log_places(count: int, longest: int) -> np.ndarray:
     """`places` of DeBERTa for `query - key`, from 0 to 2 * span - 1: distances of up to half of the `count` buckets are
-    in one of their own, larger ones by their logarithm. Without buckets, all up to `longest` are."""
-    distance = np.arange(-2 * longest, 2 * longest + 1)
+    in one of their own, larger ones by their logarithm. Without buckets, all up to `longest` are.
+
+    Raises `UnsupportedModelError` if there are too few or too many distances."""
     span = count if count > 0 else longest
+    _require(span, 1 if count <= 0 else 2, longest, 1)
+    distance = np.arange(-2 * longest, 2 * longest + 1)
     if count <= 0:
         return np.clip(distance + span, 0, 2 * span - 1)
     middle = count // 2

@@ -74,7 +74,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
         *("projection_size", "word_embed_proj_dim", "decoder_hidden_size", "classifier_proj_size"),
         *("pooler_output_size", "num_channels", "num_mel_bins", "num_queries", "num_stages", "num_encoder_blocks"),
         *("window_size", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups", "num_ln_in_parallel_attn"),
-        *("relative_attention_num_buckets", "relative_attention_max_distance"),
+        *("relative_attention_num_buckets", "relative_attention_max_distance", "attention_head_size", "conv_groups"),
     ),
     SIZES: (
         *("depths", "hidden_sizes", "patch_sizes", "strides", "sr_ratios"),
@@ -84,7 +84,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     INTEGER: ("pad_token_id",),
     INTEGERS: ("mlp_only_layers", "no_rope_layers"),
     IDS: ("eos_token_id",),
-    NATURAL: ("type_vocab_size", "max_window_layers", "sliding_window"),
+    NATURAL: ("type_vocab_size", "max_window_layers", "sliding_window", "conv_kernel_size"),
     FROM_MINUS_ONE: ("position_buckets", "max_relative_positions"),
     POSITIVE: (
         *("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps", "mlp_ratio", "query_pre_attn_scalar"),
@@ -104,7 +104,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     NAME: (
         *("hidden_act", "hidden_activation", "activation_function", "activation", "classifier_activation"),
         *("feat_extract_activation", "feat_extract_norm", "pooler_act", "pooler_hidden_act", "layer_type"),
-        *("feed_forward_proj", "classifier_pooling", "norm_rel_ebd", "backbone"),
+        *("feed_forward_proj", "classifier_pooling", "norm_rel_ebd", "backbone", "conv_act"),
     ),
     NAMES: ("layer_types",),
     NAME_OR_NAMES: ("pos_att_type",),

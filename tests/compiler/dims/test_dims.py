@@ -350,6 +350,35 @@ def test_a_limit_that_leads_to_the_end_does_not_count():
     assert evaluate(magnitude(tirx.max(BATCH, tirx.IntImm("int64", 2**63 - 1)) + 2, VARS), {BATCH: 3}) == 2**63 + 1
 
 
+def test_of_a_sum_that_is_cut_at_zero_only_its_side_counts():
+    """A Slice to a far end, of the last element, leaves such a size."""
+    far = tirx.IntImm("int64", 1 << 31)
+    ends = [tirx.min(0, far - var) + 1 for var in (BATCH, SEQ)]
+    assert evaluate(magnitude(ends[0] * ends[1] * 64, VARS), {BATCH: 3, SEQ: 5}) == 1 << 31
+    assert largest(ends[0] * ends[1] * 64, {BATCH: (0, 3), SEQ: (0, 5)}) == 1 << 31
+    assert largest(ends[0] * ends[1] * 64, {BATCH: (0, 3), SEQ: (0, None)}) is None
+    rest = tirx.max(BATCH - far + SEQ, 0) * tirx.max(0, BATCH - far)
+    assert evaluate(magnitude(rest, VARS), {BATCH: 3, SEQ: 5}) == 1 << 31
+    assert evaluate(magnitude(tirx.min(0, far - BATCH), ()), {BATCH: -3}) == (1 << 31) + 3
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([*VARS, BATCH * SEQ, 7, 1 << 20, -(1 << 33)])), min_size=2),
+    st.sampled_from([tirx.min, tirx.max]),
+    st.fixed_dictionaries({var: st.integers(0, 1 << 40) for var in VARS}),
+)
+def test_cuts_of_sums_are_nowhere_exceeded(terms, cut, values):
+    total = tirx.IntImm("int64", 1 << 17)
+    for is_added, term in terms:
+        part = tirx.IntImm("int64", term) if isinstance(term, int) else term
+        total = total + part if is_added else tirx.Sub(total, part)
+    expr = cut(total, 0) * SEQ + 3
+    most = evaluate(magnitude(expr, (BATCH, SEQ)), values)
+    bound = largest(expr, {var: (0, value) for var, value in values.items()})
+    assert all(abs(evaluate(part, values)) <= min(most, bound) for part in computed(expr))
+
+
 def test_the_largest_of_nested_quotients_stays_near_their_value():
     """Sizes that are rounded up to a multiple many times have this form."""
     size = BATCH

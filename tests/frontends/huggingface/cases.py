@@ -158,6 +158,12 @@ CASES: Mapping[str, Case] = {
         "DebertaV2Model",
         {**DISENTANGLED, "position_biased_input": True, "type_vocab_size": 2, "max_relative_positions": 6},
     ),
+    "deberta-convolution": Case(
+        "DebertaV2Model", {**DEBERTA, "conv_kernel_size": 3, "conv_act": "gelu", "attention_head_size": 8}
+    ),
+    "deberta-groups": Case(
+        "DebertaV2ForMaskedLM", {**DEBERTA, "conv_kernel_size": 5, "conv_groups": 4, "pos_att_type": "p2c|c2p"}, LOGITS
+    ),
     "deberta-classes": Case("DebertaV2ForSequenceClassification", DEBERTA, LOGITS),
     "deberta-tokens": Case("DebertaV2ForTokenClassification", DEBERTA, LOGITS),
     "deberta-answers": Case("DebertaV2ForQuestionAnswering", {**DEBERTA, "pos_att_type": "c2p"}, SPANS),

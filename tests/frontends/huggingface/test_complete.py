@@ -43,7 +43,6 @@ def test_an_entry_that_no_family_knows_is_refused(tmp_path: Path) -> None:
     [
         ("bert", "position_embedding_type", "relative_key"),
         ("bert", "is_decoder", True),
-        ("deberta", "conv_kernel_size", 3),
         ("bart", "normalize_before", True),
         ("falcon", "alibi", True),
         ("gemma2", "use_bidirectional_attention", True),
@@ -56,6 +55,33 @@ def test_an_entry_with_a_value_that_is_not_computed_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedModelError, match=f"'{entry}' is {value!r} .* computes only"):
         load_folder(folder(tmp_path, case, **{entry: value}))
+
+
+@pytest.mark.parametrize(
+    ("case", "entries", "message"),
+    [
+        ("deberta", {"conv_kernel_size": 4}, "'conv_kernel_size' is 4 .* only an odd one"),
+        ("deberta", {"attention_head_size": 6}, "'attention_head_size' is 6 .* computes only with 8"),
+        ("deberta", {"num_attention_heads": 1 << 31}, "2147483648 heads do not divide 24 channels"),
+        (
+            "deberta",
+            {"max_relative_positions": 1 << 31},
+            "distances of up to 2147483648 in 8 buckets: .* from 1 to",
+        ),
+        ("t5", {"relative_attention_max_distance": 1 << 31}, "distances of up to 2147483648 .* from 3 to 1048576"),
+        ("t5", {"relative_attention_max_distance": 2}, "distances of up to 2 in 8 buckets: it must be from 3"),
+    ],
+)
+def test_sizes_that_are_not_computed_are_refused(
+    tmp_path: Path, case: str, entries: dict[str, int], message: str
+) -> None:
+    with pytest.raises(UnsupportedModelError, match=message):
+        load_folder(folder(tmp_path, case, **entries))
+
+
+def test_a_convolution_without_weights_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no weights 'encoder\.conv\.conv\.weight'"):
+        load_folder(folder(tmp_path, "deberta", conv_kernel_size=3))
 
 
 def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:

@@ -51,6 +51,25 @@ def test_masks(check: Check) -> None:
     check(text, *runs, opset=24, rtol=1e-4)
 
 
+def test_masks_of_integers(check: Check) -> None:
+    """They are added like floats, so that 0 closes no key, nor does the lowest number of their dtype."""
+    head = "(float[b,4,s,8] q, float[b,4,t,8] k, float[b,4,t,6] v, {}[s,t] m, {}[s,u] n)"
+    text = (
+        head
+        + """ => (float[b,4,s,6] y0, float[b,4,s,6] y1) {{
+        y0 = Attention(q, k, v, m)  y1 = Attention<is_causal = 1>(q, k, v, n) }}"""
+    )
+    floats = parse(text.format("float", "float"), 24)
+    runs = []
+    for batch, queries, keys in SIZES:
+        masks = (np.abs(numbers(queries, keys) * 2), numbers(queries, max(1, keys - 1)) * 2)
+        runs.append({**feeds(batch, queries, keys), "m": masks[0].astype(np.uint16), "n": masks[1].astype(np.int8)})
+        runs[-1]["n"][0, 0] = -128
+    same = [{name: np.float32(value) for name, value in run.items()} for run in runs]
+    expected = [ReferenceEvaluator(floats).run(None, run) for run in same]
+    check(text.format("uint16", "int8"), *runs, opset=24, expected=expected, rtol=1e-4)
+
+
 def test_a_mask_that_does_not_fit_is_refused(check: Check) -> None:
     """The mask's own dim may be 1 or the number of queries."""
     text = """(float[1,2,s,8] q, float[1,2,6,8] k, float[1,2,6,8] v, float[n,6] f) => (float[1,2,s,8] y) {

@@ -52,6 +52,16 @@ def test_constant_slices(check: Check) -> None:
     )
 
 
+def test_slices_of_several_axes_to_a_far_end(check: Check) -> None:
+    """Their memory is known, although the end is far beyond it."""
+    text = """(float[n,m,8] x) => (float[a,b,8] y) {
+        s = Constant<value_ints = [-1, -1]>()  e = Constant<value_ints = [2147483648, 2147483648]>()
+        ax = Constant<value_ints = [0, 1]>()  st = Constant<value_ints = [3, 1]>()
+        z = Slice(x, s, e, ax, st)  r = Relu(z)  y = CumSum(r, one) }"""
+    text = text.replace("{", "<int64 one = {1}> {", 1)
+    check(text, *({"x": numbers(n, m, 8)} for n, m in ((1, 1), (3, 5), (6, 2))))
+
+
 def test_slice_attributes(check: Check) -> None:
     check(
         "(float[a,b] x) => (float[i,j] y) { y = Slice<starts = [1], ends = [-1], axes = [1]>(x) }",

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 Same: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER"]
 """Padding for `ceil(n / stride)` windows, with an odd element at the end or at the start."""
 
-LONGEST_REACH = 2**40
-"""The furthest that strides, dilations and pads may lead along one axis."""
+LONGEST_REACH = 2**30 - 1
+"""The furthest that strides, dilations and pads may lead along one axis: two of them fit 32 bits."""
 
 MOST_TAPS = 2**24
 """The most elements of a window of constant size."""
@@ -102,13 +102,13 @@ def check_reach(
         for value in values:
             if isinstance(value, int) and value < least:
                 raise Unsupported(f"{name} of {value}; the least is {least}")
+    taps = prod(k for k in kernel if isinstance(k, int))
+    if taps > MOST_TAPS:
+        raise Unsupported(f"a window of {taps} elements; at most {MOST_TAPS} are supported")
     for name, values in (("strides", strides), ("dilations", dilations), ("pads", pads)):
         for value in values:
             if abs(value) > LONGEST_REACH:
                 raise Unsupported(f"{name} of {value} lead beyond every tensor")
-    taps = prod(k for k in kernel if isinstance(k, int))
-    if taps > MOST_TAPS:
-        raise Unsupported(f"a window of {taps} elements; at most {MOST_TAPS} are supported")
 
 
 def window_count(

@@ -2,8 +2,13 @@
 
     score(q, k) = (q . k + q . K[distance] + k . Q[distance]) / sqrt(3 size)
 
-K and Q are the embeddings of distances as keys and as queries. (Source: He et al., "DeBERTa: Decoding-enhanced BERT
-with Disentangled Attention", 2020.)
+K and Q are the embeddings of distances as keys and as queries. Large models of version 2 add what neighbouring tokens
+are, found by a convolution of the embeddings, to the result of the first layer:
+
+    x = norm(layer(e) + activation(conv(e)))
+
+Embeddings of padding are zeros there, so that tokens at the end of a text meet what they meet without padding.
+(Sources: He et al., "DeBERTa: Decoding-enhanced BERT with Disentangled Attention", 2020; its repository for version 2.)
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.blocks import BERT, Attention, post_norm
 from deploykit.frontends.huggingface.distances import disentangled, log_places
 from deploykit.frontends.huggingface.families.bert import ENCODER_ONLY
@@ -22,6 +28,7 @@ from deploykit.frontends.huggingface.heads import (
     question_answering,
     token_classification,
 )
+from deploykit.frontends.huggingface.layers import conv
 from deploykit.frontends.huggingface.registry import Outputs, Text, head, text_encoder
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
 
@@ -46,10 +53,13 @@ TABLE = "deberta.embeddings.word_embeddings.weight"
         "pos_att_type": [],
         "position_biased_input": True,
         "pooler_hidden_act": "gelu",
+        "conv_kernel_size": 0,
+        "conv_groups": 1,
+        "conv_act": "tanh",
         "legacy": True,
         "tie_word_embeddings": True,
     },
-    fixed={**ENCODER_ONLY, "relative_attention": True, "conv_kernel_size": 0},
+    fixed={**ENCODER_ONLY, "relative_attention": True},
     harmless=("pooler_hidden_size",),
     unread=("embeddings.position_embeddings.", "lm_predictions.", "mask_predictions."),
 )
@@ -65,9 +75,20 @@ def deberta(m: Module, c: Config, text: Text) -> Tensor:
     if c.get("embedding_size", c.hidden_size) != c.hidden_size:
         x = e.linear("embed_proj", x, c.hidden_size, bias=False)
     x = e.layer_norm("LayerNorm", x, c.layer_norm_eps)
-    for layer in m.layers("encoder.layer", c.num_hidden_layers):
-        x = post_norm(layer, c, x, attention(m["encoder"], layer["attention.self"], c, mask), NAMES)
+    for index, layer in enumerate(m.layers("encoder.layer", c.num_hidden_layers)):
+        y = post_norm(layer, c, x, attention(m["encoder"], layer["attention.self"], c, mask), NAMES)
+        x = with_neighbours(m["encoder.conv"], c, x, y, text.mask) if index == 0 and c.conv_kernel_size else y
     return x
+
+
+def with_neighbours(m: Module, c: Config, embeddings: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """The result of the first layer with what the convolution finds around each token."""
+    kernel = c.conv_kernel_size
+    if kernel % 2 == 0:
+        raise UnsupportedModelError(f"'conv_kernel_size' is {kernel} in {c.path}: only an odd one keeps the length")
+    shown = (embeddings * mask.reshape(*mask.shape, 1).cast("float32")).transpose(0, 2, 1)
+    found = conv(m, "conv", shown, c.hidden_size, kernel=kernel, pad=kernel // 2, groups=c.conv_groups)
+    return m.layer_norm("LayerNorm", y + found.transpose(0, 2, 1).activation(c.conv_act), c.layer_norm_eps)
 
 
 def attention(encoder: Module, m: Module, c: Config, mask: Tensor) -> Attention:
@@ -85,7 +106,15 @@ def attention(encoder: Module, m: Module, c: Config, mask: Tensor) -> Attention:
         m.tensor(table @ m.array(f"{name}.weight").T + m.array(f"{name}.bias")) if kind in kinds else None
         for kind, name in zip(("c2p", "p2c"), names, strict=True)
     )
-    scale = (c.hidden_size // c.num_attention_heads * (1 + len({"c2p", "p2c"} & set(kinds)))) ** -0.5
+    size, rest = divmod(c.hidden_size, c.num_attention_heads)
+    if rest:
+        raise UnsupportedModelError(f"{c.num_attention_heads} heads do not divide {c.hidden_size} channels in {c.path}")
+    if c.get("attention_head_size", size) != size:
+        raise UnsupportedModelError(
+            f"'attention_head_size' is {c.attention_head_size} in {c.path}; the importer computes only with {size}, "
+            "'hidden_size' divided by 'num_attention_heads'"
+        )
+    scale = (size * (1 + len({"c2p", "p2c"} & set(kinds)))) ** -0.5
     places = log_places(c.position_buckets, longest)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
