@@ -173,9 +173,9 @@ class WebTarget:
         javascript = scripts(load, functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several]
         view["script"] = "functions" if several else "model"
-        view |= npm_view(view["prefix"], options.own or WebOptions(), options.place)
+        view |= npm_view(view["prefix"], options.own or WebOptions(), options.place, program.license)
         if view["license_file"] is not None:
-            (folder / MODEL_LICENSE).write_bytes(view["license_file"].read_bytes())
+            (folder / MODEL_LICENSE).write_bytes(view["license_file"])
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
