@@ -71,7 +71,7 @@ class RemoteTensor {
   constructor(remote, { number, dtype, shape, onDevice }) {
     this.#remote = remote;
     this.number = number;
-    Object.assign(this, { dtype, shape, onDevice });
+    Object.assign(this, { dtype, shape, onDevice, gpuBuffer: null });
   }
 
   /** A copy of its elements. */
@@ -252,6 +252,9 @@ function sendable(value, beside) {
   }
   if (value instanceof RemoteTensor) {
     return { sent: 'tensor', number: value.number };
+  }
+  if (value?.[Symbol.toStringTag] === 'GPUBuffer') {
+    throw new UsageError("a GPUBuffer is of this page, a model in a worker cannot have it: load without 'worker'");
   }
   if (value instanceof AbortSignal) {
     beside.signals.push(value);
