@@ -242,6 +242,17 @@ export class Model {
   }
 
   /**
+   * A tensor of a picture, or of several ones of the same size, for an input of this model that takes pictures.
+   * @param {import('./canvas.mjs').Picture | readonly import('./canvas.mjs').Picture[]} given
+   * @param {import('./picture.mjs').PictureOptions} [options]
+   * @throws {ShapeError | UsageError}
+   */
+  async picture(given, options) {
+    const { tensorOfPictures } = await partOf(import('./picture.mjs'));
+    return tensorOfPictures(this.inputs, given, options);
+  }
+
+  /**
    * Time the steps of a run: repeat it with these inputs for about `seconds`.
    * @param {Record<string, Input>} inputs by name
    * @param {{ seconds?: number, signal?: AbortSignal }} [options]

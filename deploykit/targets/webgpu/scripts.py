@@ -26,7 +26,8 @@ _JOINED = {
     "instances": ("signatures", "encoding", "decoding", "instances"),
     "answering": ("labels", "answering"),
     "texts": ("tokenizer", "texts"),
-    "pictures": ("pixels", "boxes", "segments", "pictures"),
+    "pictures": ("pixels", "canvas", "boxes", "segments", "pictures"),
+    "picture": ("pixels", "canvas", "picture"),
     "sound": ("resampling", "sound"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
