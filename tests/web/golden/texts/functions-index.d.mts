@@ -202,7 +202,7 @@ export interface DeviceTensor<Dtype extends string, Elements> {
   readonly shape: readonly number[];
   /** Whether it is in the memory of a GPU. */
   readonly onDevice: boolean;
-  /** The buffer of the GPU that has its elements at the beginning, and may be larger; null on WebAssembly. */
+  /** The buffer of the GPU that has its elements at the beginning, and may be larger; null where it is not `onDevice`. */
   readonly gpuBuffer: GpuBuffer | null;
   /** A copy of its elements. */
   data(): Promise<Elements>;
