@@ -14,7 +14,12 @@ from PIL import Image
 
 import deploykit
 from bench.browser import find_chromium, in_chromium
+from deploykit.compiler.model import Port
+from deploykit.compiler.operators.building.context import Context, Site
+from deploykit.compiler.operators.building.model import ModelBuilder, Values
+from deploykit.compiler.operators.layout import transpose
 from deploykit.pictures import centre
+from tests.web.test_types import complaints
 from tests.web.tools import run
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
@@ -123,3 +128,38 @@ def test_points_in_node(package: Path) -> None:
     """
     result = run("node", "--input-type=module", "-e", program, folder=package)
     assert (json.loads(result.stdout), result.stderr) == (list(range(96)), "")
+
+
+TYPED = """import { load } from './small/index.mjs';
+const { seen, counted } = (await load()).functions;
+const image = await seen.picture({ data: new Uint8Array(32), width: 4, height: 8 });
+const { turned } = await seen.run({ image });
+console.log(turned.shape, image.data.length);
+%s
+"""
+
+
+def test_functions_that_take_pictures(tmp_path: Path) -> None:
+    builder = ModelBuilder("two")
+    batch = builder.dim("batch", 1, 4)
+
+    def seen(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        ctx.site = Site("seen", "seen")
+        return {"turned": transpose(ctx, given["image"], [0, 2, 1, 3])}, {}
+
+    def counted(ctx: Context, given: Values, _states: Values) -> tuple[Values, Values]:
+        ctx.site = Site("counted", "counted")
+        return {"turned": transpose(ctx, given["rows"], [1, 0])}, {}
+
+    builder.function("seen", [Port("image", "uint8", (batch, 8, 4, 1))], seen)
+    builder.function("counted", [Port("rows", "float32", (batch, 3))], counted)
+    deploykit.build(builder.model(), "webgpu", output=tmp_path / "small")
+    assert "`model.functions.seen.picture(canvas, options)`" in (tmp_path / "small" / "README.md").read_text()
+    assert complaints(tmp_path, TYPED % "") == []
+    (complaint,) = complaints(tmp_path, TYPED % "counted.picture(new Image());")
+    assert "'picture' does not exist" in complaint
+    program = (TYPED % "").replace("new Uint8Array(32)", "Uint8Array.from(Array(32).keys())")
+    program = program.replace("console.log(", "console.log(Array.from(turned.data).join(), ")
+    result = run("node", "--input-type=module", "-e", program, folder=tmp_path)
+    rows = np.arange(32).reshape(8, 4).transpose(1, 0)
+    assert result.stdout.split()[0] == ",".join(map(str, rows.ravel())), result.stderr

@@ -26,7 +26,7 @@ def test_buffers_of_a_page(tmp_path: Path) -> None:
     shutil.copyfile(Path(__file__).with_name("lent.html"), tmp_path / "lent.html")
     found = in_chromium(tmp_path, "lent.html", gpu=True)
     assert "error" not in found, found["error"]
-    assert found["equal"] == [True] * 25
+    assert found["equal"] == [True] * 26
     assert found["uploaded"] == 0
     assert found["uncaptured"] == []
     assert found["device"] == [True, True, True, None, None, None]
