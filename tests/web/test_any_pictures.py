@@ -114,7 +114,7 @@ def check_refused(refused: dict[str, str]) -> None:
     assert refused["sizes"] == sizes
     assert refused["none"].startswith("ShapeError: input 'a': width must be a whole number")
     for name in {"empty", "closed"} & set(refused):
-        assert refused[name].startswith("ShapeError: a picture is an image that is loaded, "), name
+        assert refused[name].startswith("ShapeError: a picture is an image that is loaded"), name
     assert refused["points"].startswith("UsageError: the filter 'canvas' is for what a canvas draws")
 
 

@@ -269,7 +269,10 @@ function sendable(value, beside) {
     return { sent: 'sound', numberOfChannels, sampleRate, channels };
   }
   if (value?.nodeType || value?.getContext) {
-    return { sent: 'picture', number: beside.pictures.push(createImageBitmap(value)) - 1 };
+    const picture = createImageBitmap(value).catch((cause) => {
+      throw new ShapeError(`a picture is an image that is loaded, and not empty: ${cause}`);
+    });
+    return { sent: 'picture', number: beside.pictures.push(picture) - 1 };
   }
   return value?.constructor === Object
     ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, sendable(item, beside)]))
