@@ -131,7 +131,7 @@ class ImportedModel:
     functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
     model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
     why they are computed together. `task` says what a model with one function is for, if that is known, and
-    `task_files` are the files that it names.
+    `task_files` are the files that it names. `license` is what the model's file says of its licence: a name or a text.
     """
 
     name: str
@@ -146,6 +146,7 @@ class ImportedModel:
     instances: Instances | Declined | None = None
     task: TaskEntry | None = None
     task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    license: str | None = None
     files: tuple[MappedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property

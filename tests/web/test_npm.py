@@ -94,6 +94,37 @@ def test_the_licence_that_a_folder_names(tmp_path: Path, readme: str, expected: 
     assert npm_view("cnn", NpmOptions(), tmp_path / "config.json")["npm"]["license"] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "expected", "notice"),
+    [
+        ("license", "MIT", "Apache-2.0 AND MIT", "is licensed under MIT."),
+        ("Licence", "apache-2.0", "Apache-2.0", "is licensed under Apache-2.0."),
+        ("model_license", "Apache License, Version 2.0", "Apache-2.0", "is licensed under Apache-2.0."),
+        ("license", "The MIT License", "Apache-2.0 AND MIT", "is licensed under MIT."),
+        ("license", "https://example.org/terms", "SEE LICENSE IN NOTICE", "licensed under https://example.org/terms."),
+        ("license", "Ask first.\nThen pay.", "SEE LICENSE IN NOTICE", "under its own licence: see LICENSE.model."),
+        ("licenses", "MIT", "SEE LICENSE IN NOTICE", "is that of its makers."),
+        ("license", " ", "SEE LICENSE IN NOTICE", "is that of its makers."),
+    ],
+)
+def test_the_licence_that_an_onnx_file_names(tmp_path: Path, name: str, said: str, expected: str, notice: str) -> None:
+    model = onnx.parser.parse_model(ABS)
+    onnx.helper.set_model_props(model, {"author": "me", name: said})
+    onnx.save(model, tmp_path / "cnn.onnx")
+    deploykit.build(tmp_path / "cnn.onnx", "webgpu", output=tmp_path / "cnn")
+    assert json.loads((tmp_path / "cnn" / "package.json").read_text())["license"] == expected
+    assert notice in (tmp_path / "cnn" / "NOTICE").read_text()
+    own = tmp_path / "cnn" / "LICENSE.model"
+    assert own.read_text() == said if own.exists() else "\n" not in said
+
+
+def test_a_setting_wins_over_the_file(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(ABS)
+    onnx.helper.set_model_props(model, {"license": "Ask first.\nThen pay."})
+    assert built(model, tmp_path / "cnn", license="ISC")["license"] == "Apache-2.0 AND ISC"
+    assert not (tmp_path / "cnn" / "LICENSE.model").exists()
+
+
 @pytest.mark.slow
 def test_a_folder_with_a_licence(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "model", "bert-classes")

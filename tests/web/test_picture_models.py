@@ -157,7 +157,7 @@ def test_pictures_with_transparency_are_on_white() -> None:
     values = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=2).astype(np.uint8)
     given = values[:, :, [0, 0, 0, 1]]
     program = (
-        f"import {{ pixelsOf }} from '{FOLDER.as_uri()}/pictures.mjs';"
+        f"import {{ pixelsOf }} from '{FOLDER.as_uri()}/canvas.mjs';"
         "const data = Uint8Array.from({ length: 1 << 18 }, (_, n) => (n % 4 === 3 ? n >> 10 : n >> 2));"
         "console.log(JSON.stringify([...pixelsOf({ data, width: 256, height: 256 }).data]));"
     )

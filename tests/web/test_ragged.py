@@ -182,6 +182,16 @@ def test_what_does_not_fit_is_refused(tokens: Path, inputs: str, message: str) -
     assert message in found["message"]
 
 
+def test_nothing_stays_on_a_device(tokens: Path) -> None:
+    words = "values stay on the device only where each is one tensor: this model is ragged"
+    for given in (
+        f"{{ x: {{ gpuBuffer: {{}}, shape: [3, 4] }}, ids: {IDS} }}",
+        f"{{ x: {X}, ids: {IDS} }}, {{ keep: ['y'] }}",
+    ):
+        found = in_node(tokens, f"model.run({given})")
+        assert (found["error"], found["message"]) == ("UsageError", words)
+
+
 def test_several_extents_may_be_ragged(matrices: Path) -> None:
     a = "[{ data: new Float32Array(6).fill(1), shape: [2, 3] }, { data: Float32Array.of(2), shape: [1, 1] }]"
     packed = "{ values: Float32Array.of(1, 1, 1, 1, 1, 1, 2), shapes: [[2, 3], [1, 1]] }"

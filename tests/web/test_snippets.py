@@ -58,17 +58,24 @@ def project(encoder: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def report(folder: Path, page: str, encoder: Path, *, isolated: bool = False) -> list[list[Any]]:
-    """The lines that a page logs; the last one is checked. In an `isolated` page, loops run on several threads."""
-    (folder / page).write_text(REPORTER + (folder / page).read_text())
-    found = in_chromium(folder, page, headers=ISOLATED if isolated else None)
+def logged(folder: Path, page: str, *, isolated: bool = False, gpu: bool = False) -> list[list[Any]]:
+    """The lines that a page logs. In an `isolated` page, loops run on several threads."""
+    text = (folder / page).read_text()
+    (folder / page).write_text(text if text.startswith(REPORTER) else REPORTER + text)
+    found = in_chromium(folder, page, headers=ISOLATED if isolated else None, gpu=gpu)
     assert "failed" not in found, found
-    shape, data = found["lines"][-1]
+    lines: list[list[Any]] = found["lines"]
+    return lines
+
+
+def report(folder: Path, page: str, encoder: Path, *, isolated: bool = False, gpu: bool = False) -> list[list[Any]]:
+    """The lines that a page logs; the last one is checked."""
+    lines = logged(folder, page, isolated=isolated, gpu=gpu)
+    shape, data = lines[-1]
     with deploykit.open(encoder) as session:
         expected = session(ids=np.array([[12, 7, 3]]))["sentence"]
     assert shape == list(expected.shape)
     np.testing.assert_allclose(np.reshape(data, shape), expected, rtol=1e-5)
-    lines: list[list[Any]] = found["lines"]
     return lines
 
 
@@ -77,6 +84,20 @@ def test_a_page(project: Path, encoder: Path) -> None:
     progress = [line[0] for line in lines[:-1]]
     assert progress == sorted(progress)
     assert progress[-1] == 1
+
+
+def test_buffers_of_a_gpu(project: Path, encoder: Path) -> None:
+    assert len(report(project, "buffers.html", encoder, gpu=True)) == 1
+
+
+def test_pictures_for_any_model(project: Path) -> None:
+    deploykit.build(MODELS["cnn"](), "webgpu", {"batch": 1}, project / "cnn")
+    ((shape, scores),) = logged(project, "picture.html")
+    with deploykit.open(project / "cnn") as session:
+        # A canvas on which nothing is drawn is transparent, which is white.
+        image = np.full((1, 1, 28, 28), (1 - 0.1307) / 0.3081, np.float32)
+        expected = session(image=image)["scores"]
+    np.testing.assert_allclose(np.reshape(scores, shape), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_worker(project: Path, encoder: Path) -> None:

@@ -65,6 +65,13 @@ const sizes: number[] = [1, 3, 1, 20];
 await model.run({ x: { data: Array<number>(60).fill(0), shape: sizes }, shift: [1n] });
 await model.run({ x: { data: x.data, shape: sizes }, shift: Int32Array.of(1) });
 await model.run({ x, shift: { data: [1], shape: [1] } });
+const image = await model.picture(new Image(), { height: 2 });
+const made: [Float32Array, [number, number, number, number]] = [image.data, image.shape];
+const both = await model.picture([new ImageData(2, 2), new OffscreenCanvas(2, 2)], { mean: [0, 0, 0] });
+await model.run({ x: both, shift: [1, 2] });
+const kept = (await model.run({ x: image, shift: [1] }, { keep: ['y'] })).y;
+const { gpuBuffer } = kept;
+if (gpuBuffer && model.gpuDevice) await model.run({ x: { gpuBuffer, shape: [1, 3, 1, 20] }, shift: [1] });
 const names: ('x' | 'shift')[] = model.inputs.map(({ name }) => name);
 const most: number | null = model.dims[0].maximum;
 console.log(names, most, model.outputs[0].shape);
@@ -85,7 +92,7 @@ try {
   if (error instanceof dk.MemoryError) console.log(error.bytes);
   if (error instanceof dk.NetworkError) console.log(error.status);
 }
-console.log(shape, first, sum, bytes, why, blob, there, device);
+console.log(made, shape, first, sum, bytes, why, blob, there, device);
 """
 
 
@@ -108,6 +115,10 @@ def test_right_use_of_a_model_is_accepted(project: Path) -> None:
             "BigInt64Array",
         ),
         ("model.memory({ n: 1 });", '"h"\' is missing'),
+        ("await model.picture(new Image(), { input: 'shift' });", '"shift"'),
+        ("await model.picture(new Image(), { fit: 'stretch' });", '"stretch"'),
+        ("await model.picture('image.png');", "'string'"),
+        ("await model.run({ x: { gpuBuffer: x, shape: [1] }, shift: [1] });", "GPUBuffer"),
         ("await dk.load({ device: 'gpu' });", '"gpu"'),
         ("await dk.load({ devices: 'wasm' });", "'devices' does not exist"),
         ("await dk.load({ sample: { x } });", '"shift"\' is missing'),
@@ -116,6 +127,20 @@ def test_right_use_of_a_model_is_accepted(project: Path) -> None:
 def test_wrong_use_of_a_model_is_refused(project: Path, program: str, words: str) -> None:
     (complaint,) = complaints(project, LOADED + program)
     assert words in complaint
+
+
+ON_GPU = """
+const device: GPUDevice | null = model.gpuDevice;
+const gpuBuffer: GPUBuffer = device!.createBuffer({ size: 240, usage: 132 });
+const { y } = await model.run({ x: { gpuBuffer, shape: [1, 3, 1, 20] }, shift: [1] }, { keep: ['y'] });
+const mine: GPUBuffer | null = y.gpuBuffer;
+await dk.load({ gpuDevice: device! });
+console.log(mine);
+"""
+
+
+def test_declarations_of_webgpu_are_used(project: Path) -> None:
+    assert complaints(project, LOADED + ON_GPU) == []
 
 
 SAME = """

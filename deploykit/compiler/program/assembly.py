@@ -61,6 +61,7 @@ def assembled(
         padded=model.padded,
         task=model.task,
         task_files=model.task_files,
+        license=model.license,
     )
 
 

@@ -356,6 +356,8 @@ class Program:
     """What the model computes in the user's terms; see `ImportedModel`."""
     task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The files that `task` names."""
+    license: str | None = None
+    """What the model's file says of its licence; see `ImportedModel`."""
 
     @property
     def level(self) -> str:

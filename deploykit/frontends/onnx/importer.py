@@ -43,7 +43,7 @@ from deploykit.frontends.onnx.attributes import ML
 from deploykit.frontends.onnx.blocked import mark_blocks
 from deploykit.frontends.onnx.caches import dims_that_may_be_empty
 from deploykit.frontends.onnx.misfit import reason_for
-from deploykit.frontends.onnx.names import dim_name
+from deploykit.frontends.onnx.names import dim_name, license_of
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.operands import require_operands
 from deploykit.frontends.onnx.optimised import unknown_of_onnxruntime
@@ -201,6 +201,7 @@ class GraphImporter:
             data_dims=tuple(self.shared.data_dims),
             requirements=tuple(self.shared.requirements),
             notes=tuple(self.shared.notes),
+            license=license_of(self.model.metadata_props),
             files=tuple(self.model.meta.get(FILES, ())),
         )
 

@@ -71,6 +71,8 @@ export class FunctionsModel {
   #end;
   #dims;
   #turns = new Turns();
+  #models;
+  #reason;
 
   /**
    * @param {Manifest & { states?: { dims: Manifest['dims'] } }} manifest
@@ -91,9 +93,27 @@ export class FunctionsModel {
     };
     /** @type {Record<string, Model>} */
     this.functions = Object.fromEntries(parts.map((part) => [part.entry.name, model(part)]));
+    this.#models = Object.values(this.functions);
+    this.#reason = module.threadsReason;
     if (this.#dims) {
       this.#reset({});
     }
+  }
+
+  /** The number of threads that run parallel loops: one if threads cannot share memory. */
+  get threads() {
+    return this.#models[0].threads;
+  }
+
+  /** Why there are that many. A function of which a run failed has a reason of its own. */
+  get threadsReason() {
+    const reasons = this.#models.map(({ threadsReason }) => threadsReason);
+    return reasons.find((reason) => reason !== this.#reason) ?? this.#reason;
+  }
+
+  /** The device of the GPU that the model runs on; null on WebAssembly. Buffers of the page must be made by it. */
+  get gpuDevice() {
+    return this.#models[0].gpuDevice;
   }
 
   /**

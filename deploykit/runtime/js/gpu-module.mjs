@@ -1,7 +1,7 @@
 // A model's WebAssembly module whose kernels run on a GPU. It holds the steps, and the kernels that a GPU cannot run.
 
 import { openDevice } from './device.mjs';
-import { DeviceLostError, MemoryError } from './errors.mjs';
+import { DeviceLostError, MemoryError, partOf } from './errors.mjs';
 import { FAILED, GpuDriver, PENDING } from './gpu.mjs';
 import { Held } from './held.mjs';
 import { ModelModule, MOST_RUNS, OK, ON_DEVICE } from './module.mjs';
@@ -43,6 +43,11 @@ const PORTS = 3;
 /** Bits of `host_memory`. */
 const HOST_ARENA = 1;
 const HOST_WEIGHTS = 2;
+
+/** The module for values that others have. */
+function lending() {
+  return partOf(import('./lent.mjs'));
+}
 
 export class GpuModule extends ModelModule {
   #compiled;
@@ -139,14 +144,23 @@ export class GpuModule extends ModelModule {
    * @param {readonly boolean[]} [keep]
    */
   async provided(tensors, arrays, keep = []) {
-    const given = await Promise.all(tensors.map((tensor, index) => this.given(tensor, index)));
+    /** @type {Held[]} */
+    const others = [];
     try {
+      const giving = tensors.map((tensor, index) => this.given(tensor, index, others));
+      // If one fails, none is under way any more.
+      await Promise.allSettled(giving);
+      const given = await Promise.all(giving);
       this.keep = keep.map((kept, index) => kept && this.resident(this.inputs.length + index));
       return await this.attempts(given, arrays);
     } finally {
       // The results have users of their own.
       this.release();
       this.keep = [];
+      if (others.length > 0) {
+        others.forEach((held) => held.release());
+        (await lending()).forgetOthers(this.driver);
+      }
     }
   }
 
@@ -154,9 +168,16 @@ export class GpuModule extends ModelModule {
    * An input as the run takes it: on the device only where the host does not use it.
    * @param {Tensor} tensor
    * @param {number} index
+   * @param {Held[]} others gets those that are released after the run
+   * @returns {Promise<Tensor>}
    */
-  async given({ held, ...tensor }, index) {
-    return held && !this.resident(index) ? { ...tensor, data: await held.read(tensor.dtype) } : { ...tensor, held };
+  async given(tensor, index, others) {
+    let { held } = tensor;
+    if (tensor.lent || (held && held.driver !== this.driver)) {
+      held = await (await lending()).borrowed(this.driver, tensor, this.inputs[index].name);
+      others.push(held);
+    }
+    return held && !this.resident(index) ? { ...tensor, held: undefined, data: await held.read(tensor.dtype) } : { ...tensor, held };
   }
 
   /**

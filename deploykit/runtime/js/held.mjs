@@ -1,11 +1,10 @@
 // Values in buffers of a GPU that outlive a run.
 
 import { dtypeOf } from './dtypes.mjs';
-import { UsageError } from './errors.mjs';
 
 /** @typedef {import('./gpu.mjs').GpuDriver} GpuDriver */
 
-/** A value in a buffer of a GPU. The buffer is released when nobody uses it. */
+/** A value in a buffer of a GPU. A buffer of the driver is released when nobody uses it. */
 export class Held {
   #users = 1;
 
@@ -13,11 +12,17 @@ export class Held {
    * @param {GpuDriver} driver
    * @param {number} number of the buffer
    * @param {number} bytes
+   * @param {boolean} [own] whether the buffer is the driver's
    */
-  constructor(driver, number, bytes) {
+  constructor(driver, number, bytes, own = true) {
     this.driver = driver;
     this.number = number;
     this.bytes = bytes;
+    this.own = own;
+  }
+
+  get gpuBuffer() {
+    return this.driver.buffers.get(this.number);
   }
 
   retain() {
@@ -26,20 +31,8 @@ export class Held {
 
   release() {
     this.#users -= 1;
-    if (this.#users === 0) {
+    if (this.#users === 0 && this.own) {
       this.driver.buffers.discard(this.number);
-    }
-  }
-
-  /**
-   * Check that the value can be an input of a model with this driver.
-   * @param {GpuDriver | null} driver
-   * @param {string} name of the input
-   * @throws {UsageError}
-   */
-  requireOn(driver, name) {
-    if (driver !== this.driver) {
-      throw new UsageError(`input '${name}' is on the device of another model: pass its data()`);
     }
   }
 

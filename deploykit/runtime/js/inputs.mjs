@@ -11,7 +11,8 @@ import { DeviceTensor } from './kept.mjs';
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {{ name: string, minimum: number, maximum: number | null, capacity_of: string | null }} Dim */
 /** @typedef {Elements | Int32Array | readonly (number | bigint)[]} Given elements, or numbers that become these */
-/** @typedef {Given | { data: Given, shape: readonly number[] } | DeviceTensor} Input */
+/** @typedef {{ gpuBuffer: GPUBuffer, shape: readonly number[] }} InBuffer elements at the beginning of a buffer */
+/** @typedef {Given | { data: Given, shape: readonly number[] } | DeviceTensor | InBuffer} Input */
 
 /** Dtypes whose elements are numbers; arrays of the others hold bits. */
 const NUMERIC = /^(float(32|64)|u?int(8|16|32|64)|bool)$/;
@@ -156,6 +157,10 @@ function tensorOf(port, input) {
   if (input instanceof DeviceTensor) {
     return keptTensor(port, input.tensor);
   }
+  if (/** @type {any} */ (input).gpuBuffer) {
+    const lent = /** @type {InBuffer} */ (input);
+    return { dtype: port.dtype, shape: lent.shape, data: new array(0), lent };
+  }
   const plain = ArrayBuffer.isView(input) || Array.isArray(input);
   const { data, shape: given, dims } = /** @type {any} */ (plain ? { data: input } : input);
   if (typeof data === 'function') {
@@ -219,7 +224,8 @@ export function elementsOf(port, data, what) {
 }
 
 /**
- * Whether a value is a typed array with this name, also one of another window.
+ * Whether a value is a typed array, or another object of the engine, of the class with this name, also one of another
+ * window.
  * @param {any} value
  * @param {string} name
  */

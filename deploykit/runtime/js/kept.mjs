@@ -23,6 +23,14 @@ export class DeviceTensor {
   }
 
   /**
+   * The buffer of the GPU that has its elements at the beginning, and may be larger; null where it is not `onDevice`. Once
+   * the tensor is freed, other values may get the buffer.
+   */
+  get gpuBuffer() {
+    return this.tensor.held?.gpuBuffer ?? null;
+  }
+
+  /**
    * A copy of its elements.
    * @returns {Promise<Elements>}
    * @throws {UsageError | DeviceLostError}

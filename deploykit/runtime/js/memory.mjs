@@ -45,6 +45,18 @@ export function memoryFor(code, shared, needs) {
 }
 
 /**
+ * Throw if no memory of WebAssembly can hold this many bytes.
+ * @param {number} bytes
+ * @param {string} what
+ * @param {string} advice
+ */
+export function checkSize(bytes, what, advice) {
+  if (bytes > MOST_BYTES) {
+    throw new MemoryError(`${what} need ${bytes} bytes, and WebAssembly has ${MOST_BYTES}: ${advice}`, bytes);
+  }
+}
+
+/**
  * Bytes that the largest run needs besides the weights; infinite if that is known only during a run.
  * @param {Needs} needs
  */

@@ -4,7 +4,7 @@ import { IntegrityError, partOf, UnsupportedError, UsageError } from './errors.m
 import { arraysOf, checkOptions, copiesOf, keptOf, tensorsOf, valuesOf } from './inputs.mjs';
 import { DeviceTensor } from './kept.mjs';
 import { FEATURES } from './module.mjs';
-import { fetchManifest, fetchPlan, hasKernels, isOnlyForGpu, MANIFEST, opener } from './opening.mjs';
+import { fetchManifest, hasKernels, isOnlyForGpu, MANIFEST, opener } from './opening.mjs';
 import { nextTask, Turns } from './tasks.mjs';
 
 export * from './errors.mjs';
@@ -105,7 +105,7 @@ export async function load(locate, options) {
   try {
     signal?.throwIfAborted();
     const open = opener(locate, manifest, stop.signal, given);
-    const plan = (/** @type {Device} */ name) => fetchPlan(locate, manifest, name, given);
+    const plan = async (/** @type {Device} */ name) => (await profiles()).fetchPlan(locate, manifest, name, given);
     const sample = given.sample && tensorsOf(manifest.inputs, given.sample);
     const known = settled(device, manifest);
     if (known) {
@@ -140,6 +140,11 @@ function settled(device, manifest) {
     return { device: 'webgpu', reason: 'the package has no kernels for WebAssembly' };
   }
   return hasGpu() ? null : { device: 'wasm', reason: 'this engine has no WebGPU' };
+}
+
+/** The module that only profiles need. */
+function profiles() {
+  return partOf(import('./profile.mjs'));
 }
 
 function hasGpu() {
@@ -203,9 +208,14 @@ export class Model {
     return this.#module?.threadsReason ?? 'the model is disposed of';
   }
 
+  /** The device of the GPU that the model runs on; null on WebAssembly. Buffers of the page must be made by it. */
+  get gpuDevice() {
+    return this.#module?.driver?.device ?? null;
+  }
+
   /**
-   * Run the model. An input is a typed array if its shape follows from its length, else `{ data, shape }`. Inputs may
-   * be changed as soon as this returns.
+   * Run the model. An input is a typed array if its shape follows from its length, else `{ data, shape }`, or on a
+   * GPU `{ gpuBuffer, shape }`. Arrays may be changed as soon as this returns, buffers when the run has ended.
    * @param {Record<string, Input>} inputs by name
    * @param {RunOptions} [options]
    * @returns {Promise<Record<string, Tensor | DeviceTensor>>} the outputs by name
@@ -232,6 +242,17 @@ export class Model {
   }
 
   /**
+   * A tensor of a picture, or of several ones of the same size, for an input of this model that takes pictures.
+   * @param {import('./canvas.mjs').Picture | readonly import('./canvas.mjs').Picture[]} given
+   * @param {import('./picture.mjs').PictureOptions} [options]
+   * @throws {ShapeError | UsageError}
+   */
+  async picture(given, options) {
+    const { tensorOfPictures } = await partOf(import('./picture.mjs'));
+    return tensorOfPictures(this.inputs, given, options);
+  }
+
+  /**
    * Time the steps of a run: repeat it with these inputs for about `seconds`.
    * @param {Record<string, Input>} inputs by name
    * @param {{ seconds?: number, signal?: AbortSignal }} [options]
@@ -240,7 +261,7 @@ export class Model {
    */
   async profile(inputs, options) {
     const { seconds = 0.5, signal } = checkOptions(options, ['seconds', 'signal'], 'profile');
-    const { profileRuns } = await partOf(import('./profile.mjs'));
+    const { profileRuns } = await profiles();
     const pause = () => nextTask().then(() => signal?.throwIfAborted());
     return this.#inTurn(inputs, signal, async (module, tensors) =>
       profileRuns(module, tensors, await this.#readPlan(this.device), seconds, pause),

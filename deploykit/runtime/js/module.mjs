@@ -3,15 +3,16 @@
 // Offsets in structs are those of `dk_tensor` and `dk_need` in deploykit.h, with pointers of 32 bits.
 
 import { dtypeOf } from './dtypes.mjs';
-import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, WorkerError } from './errors.mjs';
+import { DataError, DeploykitError, MemoryError, partOf, ShapeError, UnsupportedError, UsageError, WorkerError } from './errors.mjs';
 import { MATH } from './math.mjs';
-import { ALIGNMENT, LOADED, MOST_BYTES, memoryFor, PAGE } from './memory.mjs';
+import { ALIGNMENT, checkSize, LOADED, memoryFor, PAGE } from './memory.mjs';
 
 /** @typedef {import('./dtypes.mjs').Elements} Elements */
 /** @typedef {import('./held.mjs').Held} Held */
+/** @typedef {import('./lent.mjs').Lent} Lent */
 /**
- * A tensor without elements in the page's memory is `held` by a GPU.
- * @typedef {{ dtype: string, shape: readonly number[], data: Elements, held?: Held }} Tensor
+ * A tensor without elements in the page's memory is `held` by a GPU, or `lent` by the page.
+ * @typedef {{ dtype: string, shape: readonly number[], data: Elements, held?: Held, lent?: Lent }} Tensor
  */
 /** @typedef {readonly (Elements | undefined)[]} Arrays */
 /** @typedef {readonly (number | string)[]} Extents numbers, names of dims or formulas */
@@ -295,7 +296,10 @@ export class ModelModule {
   begin(tensors) {
     let top = this.top;
     const addresses = tensors.map((tensor, index) => {
-      tensor.held?.requireOn(this.driver, this.inputs[index].name);
+      if (!this.driver && (tensor.held ?? tensor.lent)) {
+        const found = `input '${this.inputs[index].name}' is on a GPU, unlike the model`;
+        throw new UsageError(`${found}: load with device 'webgpu', or pass its elements`);
+      }
       const address = tensor.held ? ON_DEVICE : top;
       top = align(top + tensor.data.byteLength);
       this.describe(this.exports.input(index), address, tensor);
@@ -480,18 +484,6 @@ export class ModelModule {
       throw new DataError(text);
     }
     throw OF_INPUTS.includes(status) ? new ShapeError(text) : new DeploykitError(text);
-  }
-}
-
-/**
- * Throw if no memory of WebAssembly can hold this many bytes.
- * @param {number} bytes
- * @param {string} what
- * @param {string} advice
- */
-export function checkSize(bytes, what, advice) {
-  if (bytes > MOST_BYTES) {
-    throw new MemoryError(`${what} need ${bytes} bytes, and WebAssembly has ${MOST_BYTES}: ${advice}`, bytes);
   }
 }
 

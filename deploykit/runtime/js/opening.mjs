@@ -2,7 +2,8 @@
 
 import { IntegrityError, NetworkError, partOf, UnsupportedError } from './errors.mjs';
 import { fetchFile, fetchJson, givenFile } from './files.mjs';
-import { checkSize, FEATURES, ModelModule } from './module.mjs';
+import { checkSize } from './memory.mjs';
+import { FEATURES, ModelModule } from './module.mjs';
 import { inTasks } from './tasks.mjs';
 
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
@@ -243,26 +244,11 @@ function whyAlone(threads) {
 }
 
 /**
- * Fetch the plan, which has the names of the steps, for profiles.
- * @param {Locate} locate
- * @param {Manifest} manifest
- * @param {Device} device
- * @param {LoadOptions} source
- * @returns {Promise<import('./profile.mjs').Plan>}
- */
-export async function fetchPlan(locate, manifest, device, source) {
-  const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
-  const transfer = { store: null, source, onBytes: () => {} };
-  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), transfer);
-  return JSON.parse(new TextDecoder().decode(bytes));
-}
-
-/**
  * @param {Locate} locate
  * @param {Manifest} manifest
  * @param {string} name
  */
-function fileOf(locate, manifest, name) {
+export function fileOf(locate, manifest, name) {
   const found = manifest.files.find((file) => file.name === name);
   if (!found) {
     throw new IntegrityError(`${locate(MANIFEST)} names no ${name}: build the model again`);

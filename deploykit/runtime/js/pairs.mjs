@@ -1,16 +1,16 @@
 // Models that compare pictures with texts, such as CLIP: which texts fit a picture.
 
 import { answering, Call, eachOf } from './answering.mjs';
+import { pixelsOf } from './canvas.mjs';
 import { ShapeError } from './errors.mjs';
 import { labelled } from './labels.mjs';
-import { pixelsOf } from './pictures.mjs';
 import { prepared } from './pixels.mjs';
 import { fetchTokenizer } from './texts.mjs';
 import { publicOf } from './tokenizer.mjs';
 
 /** @typedef {import('./model.mjs').Model} Model */
 /** @typedef {import('./labels.mjs').Label} Label */
-/** @typedef {import('./pictures.mjs').Picture} Picture */
+/** @typedef {import('./canvas.mjs').Picture} Picture */
 /** @typedef {import('./pixels.mjs').Steps} Steps */
 /** @typedef {import('./tokenizer.mjs').Tokenizer} Tokenizer */
 

@@ -3,7 +3,7 @@
 
 import { answering, Call, eachOf, fetchTask } from './answering.mjs';
 import { suppressed } from './boxes.mjs';
-import { ShapeError } from './errors.mjs';
+import { pixelsOf } from './canvas.mjs';
 import { labelled, scoresOf } from './labels.mjs';
 import { prepared } from './pixels.mjs';
 import { bestClasses } from './segments.mjs';
@@ -23,8 +23,7 @@ import { bestClasses } from './segments.mjs';
  * @property {'softmax' | 'sigmoid' | 'as_is'} scores
  */
 
-/** @typedef {{ data: ArrayLike<number>, width: number, height: number }} Points 1, 3 or 4 bytes each */
-/** @typedef {Points | Exclude<CanvasImageSource, SVGImageElement>} Picture */
+/** @typedef {import('./canvas.mjs').Picture} Picture */
 /** @typedef {Picture | readonly Picture[]} Pictures */
 /** @typedef {import('./answering.mjs').CallOptions | undefined} Options */
 /** @typedef {Label & { left: number, top: number, right: number, bottom: number }} Detection */
@@ -111,46 +110,4 @@ function detectionsOf(logits, places, { height, width }, labels, overlap) {
   });
   found.sort((a, b) => b.score - a.score);
   return overlap === undefined ? found : suppressed(found, overlap);
-}
-
-/**
- * Red, green and blue of a picture; what is transparent is white.
- * @param {Picture} given
- * @returns {Pixels}
- */
-export function pixelsOf(given) {
-  const points = typeof given === 'object' && given && 'data' in given;
-  const { data, width, height } = points ? given : drawn(given);
-  const channels = data.length / (width * height);
-  if (![1, 3, 4].includes(channels)) {
-    throw new ShapeError(`a picture of ${width}x${height} points has 1, 3 or 4 bytes for each, found ${data.length}`);
-  }
-  const pixels = new Uint8Array(3 * width * height);
-  for (let point = 0; point < width * height; point += 1) {
-    const alpha = channels === 4 ? data[4 * point + 3] / 255 : 1;
-    for (let channel = 0; channel < 3; channel += 1) {
-      const value = data[point * channels + (channels === 1 ? 0 : channel)];
-      pixels[3 * point + channel] = Math.round(alpha * value + (1 - alpha) * 255);
-    }
-  }
-  return { data: pixels, width, height };
-}
-
-/**
- * The points of something that a canvas draws.
- * @param {any} source
- * @returns {Points}
- */
-function drawn(source) {
-  const width = source?.naturalWidth ?? source?.videoWidth ?? source?.displayWidth ?? source?.width;
-  const height = source?.naturalHeight ?? source?.videoHeight ?? source?.displayHeight ?? source?.height;
-  if (!(width > 0 && height > 0)) {
-    throw new ShapeError('a picture is an image that is loaded, a canvas, or { data, width, height }, and not empty');
-  }
-  const context = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
-  if (!context) {
-    throw new ShapeError(`this browser cannot draw a picture of ${width}x${height} points: make it smaller`);
-  }
-  context.drawImage(source, 0, 0, width, height);
-  return context.getImageData(0, 0, width, height);
 }

@@ -50,28 +50,41 @@ export function prepared(picture, steps) {
   const sized = size ? resized(picture, 'shortest' in size ? edgesOf(size, picture) : size, filter) : picture;
   const [height, width] = crop ?? [sized.height, sized.width];
   const [top, left] = [startOf(sized.height, height), startOf(sized.width, width)];
-  const values = valuesOf(steps);
   const data = new Float32Array(CHANNELS * height * width);
-  for (let plane = 0, place = 0; plane < CHANNELS; plane += 1) {
-    const channel = bgr ? CHANNELS - 1 - plane : plane;
-    for (let y = top; y < top + height; y += 1) {
-      for (let x = left; x < left + width; x += 1, place += 1) {
-        const inside = y >= 0 && y < sized.height && x >= 0 && x < sized.width;
-        const point = inside ? sized.data[(y * sized.width + x) * CHANNELS + channel] : 0;
-        data[place] = values[channel * 256 + point];
-      }
-    }
-  }
+  place(sized, { top, left, height, width }, valuesOf(steps), bgr, data, { channels: CHANNELS, point: 1, plane: height * width });
   return { data, shape: [1, CHANNELS, height, width] };
 }
 
+/**
+ * Write a part of a picture to a tensor. What is beside the picture is black.
+ * @param {Pixels} picture
+ * @param {{ top: number, left: number, height: number, width: number }} part
+ * @param {ArrayLike<number>} values of the 256 points in each channel
+ * @param {boolean} bgr
+ * @param {{ [index: number]: number }} data
+ * @param {{ channels: number, point: number, plane: number }} strides how many channels there are, and the distances
+ *   from point to point and from channel to channel
+ */
+export function place(picture, { top, left, height, width }, values, bgr, data, { channels, point, plane }) {
+  for (let number = 0; number < channels; number += 1) {
+    const channel = bgr ? channels - 1 - number : number;
+    for (let y = 0, at = number * plane; y < height; y += 1) {
+      const row = y + top >= 0 && y + top < picture.height ? (y + top) * picture.width : -1;
+      for (let x = left; x < left + width; x += 1, at += point) {
+        const inside = row >= 0 && x >= 0 && x < picture.width;
+        data[at] = values[channel * 256 + (inside ? picture.data[(row + x) * CHANNELS + channel] : 0)];
+      }
+    }
+  }
+}
+
 /** Where the centre of this length starts; below 0 if there is less than that. */
-function startOf(/** @type {number} */ have, /** @type {number} */ length) {
+export function startOf(/** @type {number} */ have, /** @type {number} */ length) {
   return have < length ? -Math.floor((length - have + 1) / 2) : Math.floor((have - length) / 2);
 }
 
 /** What each of the 256 points becomes in each channel. */
-function valuesOf(/** @type {Steps} */ { scale, mean, deviation }) {
+export function valuesOf(/** @type {Pick<Steps, 'scale' | 'mean' | 'deviation'>} */ { scale, mean, deviation }) {
   const values = new Float32Array(CHANNELS * 256);
   for (let channel = 0; channel < CHANNELS; channel += 1) {
     for (let point = 0; point < 256; point += 1) {
@@ -100,7 +113,7 @@ function edgesOf({ shortest, longest }, { height, width }) {
 }
 
 /** @param {number} x */
-function roundedToEven(x) {
+export function roundedToEven(x) {
   const nearest = Math.round(x);
   return Math.abs(x % 1) === 0.5 && nearest % 2 ? nearest - 1 : nearest;
 }

@@ -1,7 +1,13 @@
 // Times the steps of runs, to show where the time of a run goes.
 
 import { clockOf, HostClock } from './clocks.mjs';
+import { fetchFile } from './files.mjs';
+import { fileOf } from './opening.mjs';
 
+/** @typedef {import('./model.mjs').Device} Device */
+/** @typedef {import('./model.mjs').LoadOptions} LoadOptions */
+/** @typedef {import('./model.mjs').Locate} Locate */
+/** @typedef {import('./model.mjs').Manifest} Manifest */
 /** @typedef {import('./module.mjs').ModelModule} ModelModule */
 /** @typedef {import('./module.mjs').Tensor} Tensor */
 /** @typedef {{ steps: string[], work: { step: number, result: string }[] }} Plan */
@@ -55,4 +61,19 @@ export async function profileRuns(module, tensors, plan, seconds, pause) {
     return { step, name: plan.steps[step], result, calls: calls[step] / runs, ms: times[step] / runs };
   });
   return { runs, ms: total / runs, clock: clock.kind, steps: steps.filter((step) => step.calls > 0) };
+}
+
+/**
+ * Fetch the plan, which has the names of the steps.
+ * @param {Locate} locate
+ * @param {Manifest} manifest
+ * @param {Device} device
+ * @param {LoadOptions} source
+ * @returns {Promise<Plan>}
+ */
+export async function fetchPlan(locate, manifest, device, source) {
+  const name = device === 'webgpu' ? 'plan_webgpu.json' : 'plan.json';
+  const transfer = { store: null, source, onBytes: () => {} };
+  const bytes = await fetchFile(locate(name), fileOf(locate, manifest, name), transfer);
+  return JSON.parse(new TextDecoder().decode(bytes));
 }

@@ -71,7 +71,7 @@ class RemoteTensor {
   constructor(remote, { number, dtype, shape, onDevice }) {
     this.#remote = remote;
     this.number = number;
-    Object.assign(this, { dtype, shape, onDevice });
+    Object.assign(this, { dtype, shape, onDevice, gpuBuffer: null });
   }
 
   /** A copy of its elements. */
@@ -253,6 +253,9 @@ function sendable(value, beside) {
   if (value instanceof RemoteTensor) {
     return { sent: 'tensor', number: value.number };
   }
+  if (value?.[Symbol.toStringTag] === 'GPUBuffer') {
+    throw new UsageError("a GPUBuffer is of this page, a model in a worker cannot have it: load without 'worker'");
+  }
   if (value instanceof AbortSignal) {
     beside.signals.push(value);
     return { sent: 'signal' };
@@ -266,7 +269,10 @@ function sendable(value, beside) {
     return { sent: 'sound', numberOfChannels, sampleRate, channels };
   }
   if (value?.nodeType || value?.getContext) {
-    return { sent: 'picture', number: beside.pictures.push(createImageBitmap(value)) - 1 };
+    const picture = createImageBitmap(value).catch((cause) => {
+      throw new ShapeError(`a picture is an image that is loaded, and not empty: ${cause}`);
+    });
+    return { sent: 'picture', number: beside.pictures.push(picture) - 1 };
   }
   return value?.constructor === Object
     ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, sendable(item, beside)]))

@@ -51,7 +51,7 @@ function adapt(model) {
   const [run, profile] = [model.run.bind(model), model.profile.bind(model)];
   Object.assign(model, {
     run: async (/** @type {Record<string, Given>} */ given, /** @type {Parameters<typeof run>[1]} */ options) => {
-      if (options?.keep || Object.values(given ?? {}).some((input) => input instanceof DeviceTensor)) {
+      if (options?.keep || Object.values(given ?? {}).some(isOnDevice)) {
         throw new UsageError('values stay on the device only where each is one tensor: this model is ragged');
       }
       const { plain, tensors } = plainOf(inputs, given);
@@ -61,6 +61,11 @@ function adapt(model) {
     profile: async (/** @type {Record<string, Given>} */ given, /** @type {Parameters<typeof profile>[1]} */ options) =>
       profile(plainOf(inputs, given).plain, options),
   });
+}
+
+/** @param {any} input */
+function isOnDevice(input) {
+  return input instanceof DeviceTensor || Boolean(input?.gpuBuffer);
 }
 
 /**

@@ -12,7 +12,7 @@ import { DeviceTensor } from './kept.mjs';
 const STATE = ['device', 'deviceReason', 'threads', 'threadsReason', 'weightBytes', 'launches', 'trace'];
 const FIXED = ['name', 'inputs', 'outputs', 'dims', 'mostTokens'];
 /** Methods of the classes of models; others are members of a model. */
-const METHODS = ['run', 'profile', 'memory', 'reset'];
+const METHODS = ['run', 'picture', 'profile', 'memory', 'reset'];
 
 /**
  * Listen to calls.

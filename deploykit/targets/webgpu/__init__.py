@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.artifact.manifest import MANIFEST
 from deploykit.artifact.plan import PLAN, plan_file
-from deploykit.basics.dtypes import logical_dtype
 from deploykit.basics.parallel import each
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import find_wasm_compiler
@@ -26,6 +25,7 @@ from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.templates import render
+from deploykit.targets.webgpu.declarations import pictured, typed
 from deploykit.targets.webgpu.linking import link, link_language, link_text
 from deploykit.targets.webgpu.npm import MODEL_LICENSE, NpmOptions, npm_view
 from deploykit.targets.webgpu.scripts import scripts
@@ -64,26 +64,6 @@ OF_TASKS = {
 WEBGPU = "webgpu"
 OF_DEVICES = {"wasm": CPU_MODULES, WEBGPU: (GPU_MODULE,)}
 """The modules for each device."""
-
-ARRAYS = {
-    "float32": "Float32Array",
-    "float64": "Float64Array",
-    "float16": "Uint16Array",
-    "int64": "BigInt64Array",
-    "int32": "Int32Array",
-    "int16": "Int16Array",
-    "int8": "Int8Array",
-    "uint64": "BigUint64Array",
-    "uint32": "Uint32Array",
-    "uint16": "Uint16Array",
-    "uint8": "Uint8Array",
-    "bool": "Uint8Array",
-}
-"""The JavaScript typed arrays, by storage dtype."""
-
-_WHOLE = " | readonly (bigint | number)[]"
-LISTS = {"int64": f" | Int32Array{_WHOLE}", "uint64": _WHOLE}
-"""What else an input may be given as, by dtype, where that is not a list of numbers."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +162,9 @@ class WebTarget:
         javascript = scripts(load, functions=several, ragged=ragged, instances=dynamic is not None, takes=takes)
         pages = [page for page in PAGES if page != DEMO or not several or takes == "messages"]
         view["script"] = "functions" if several else "model"
-        view |= npm_view(view["prefix"], options.own or WebOptions(), options.place)
+        view |= npm_view(view["prefix"], options.own or WebOptions(), options.place, program.license)
         if view["license_file"] is not None:
-            (folder / MODEL_LICENSE).write_bytes(view["license_file"].read_bytes())
+            (folder / MODEL_LICENSE).write_bytes(view["license_file"])
         for name, text in javascript.items():
             (folder / "runtime" / name).write_text(text, encoding="utf-8")
         load = "dynamic(loadFrom, CALL)" if dynamic else "ragged(loadFrom)" if ragged else "loadFrom"
@@ -192,7 +172,7 @@ class WebTarget:
         own = {} if takes is None else {DEMO: OF_TASKS[takes]}
         templates = (OF_FUNCTIONS if several else OF_INSTANCES if dynamic else {}) | own
         view["module_bytes"] = (folder / names[0]).stat().st_size
-        view["typed"] = _typed
+        view |= {"typed": typed, "pictured": pictured}
         plans = [] if several or dynamic else [PLAN, *(plan_file(level=part.level) for part in programs[1:])]
         view["fetched"] = [MANIFEST, *names, *(() if task is None else task.files), *plans]
         for name in pages:
@@ -297,27 +277,3 @@ def _write_weights(parts: Sequence[Program], folder: Path, *, on_cpu: bool) -> l
             names.append(f"weights/{prefix}{number:03}{'-more' if goes_on else ''}.bin")
             (folder / names[-1]).write_bytes(data)
     return names
-
-
-def _typed(port: Mapping[str, Any]) -> dict[str, str]:
-    """The TypeScript types of a port: its array, what an input may be given as, and its shape as a tuple. For a ragged
-    one, `instance` is the shape of an instance, `given` the type of a list of them, and `packed` that of their values
-    with lengths or shapes."""
-    dtype = port["type"].partition("[")[0]
-    array = ARRAYS[logical_dtype(dtype).storage.name]
-    extents = [str(axis["extent"]) if axis["dim"] == "DK_AXIS_FIXED" else "number" for axis in port["axes"]]
-    elements = array + LISTS.get(dtype, " | readonly number[]" if dtype in ARRAYS and dtype != "float16" else "")
-    types = {"dtype": dtype, "array": array, "elements": elements, "shape": f"[{', '.join(extents)}]"}
-    if port["instance"] is None:
-        return types
-    first, *others = port["instance"]
-    flat = not isinstance(first, str) or any(isinstance(extent, str) for extent in others)
-    own = [str(extent) if isinstance(extent, int) else "number" for extent in port["instance"]]
-    dense = f"{{ data: {elements}; shape: readonly number[] }}"
-    several = own.count("number") > 1
-    extents_type = "shapes: readonly ArrayLike<number>[]" if flat else "lengths: ArrayLike<number | bigint>"
-    return types | {
-        "instance": f"[{', '.join(own)}]",
-        "given": f"readonly {dense}[]" if several else f"readonly ({elements} | {dense})[]",
-        "packed": f"{{ values: {array}; {extents_type} }}",
-    }

@@ -15,7 +15,9 @@ from deploykit.options.option import option
 class NpmOptions:
     name: str | None = option(None, "the name of the npm package, such as @me/cnn, by default that of the model")
     version: str | None = option(None, "its version, by default 1.0.0")
-    license: str | None = option(None, "the model's licence as an SPDX identifier, by default what its folder says")
+    license: str | None = option(
+        None, "the model's licence as an SPDX identifier, by default what its folder or file says"
+    )
 
 
 RUNTIME_LICENSE = "Apache-2.0"
@@ -42,10 +44,15 @@ AGPL-3.0 LGPL-2.1 LGPL-3.0 Artistic-2.0
 """
 _KNOWN = {name.lower(): name for name in _SPDX.split()}
 """The identifiers of SPDX that folders of models name, which write them in small letters."""
+_WORDS = re.compile(r"\b(the|licen[cs]e|version)\b|,")
+"""Words that names of licences have beside the identifier, as in `Apache License, Version 2.0`."""
+_LONGEST_LICENSE = 80
+"""The most characters of the name of a licence. What is longer is its text."""
 
 
-def npm_view(prefix: str, given: NpmOptions, place: Path | None) -> dict[str, Any]:
-    """What the templates of the package need. `place` is the model's file, or the configuration of its folder.
+def npm_view(prefix: str, given: NpmOptions, place: Path | None, stated: str | None = None) -> dict[str, Any]:
+    """What the templates of the package need. `place` is the model's file, or the configuration of its folder. `stated`
+    is what the file says of the licence: a name or a text.
 
     Raises `UsageError` for a name or a version that npm refuses, and for a licence that is no identifier."""
     config = place if place is not None and place.name == CONFIG else None
@@ -56,12 +63,16 @@ def npm_view(prefix: str, given: NpmOptions, place: Path | None) -> dict[str, An
         raise UsageError(f"'{name}' cannot be the name of an npm package: {rule}")
     if not _VERSION.fullmatch(version):
         raise UsageError(f"'{version}' cannot be the version of an npm package: use three numbers, as in 1.2.0")
-    own = given.license or _license_of(config)
+    text = stated if stated is not None and (len(stated) > _LONGEST_LICENSE or "\n" in stated) else None
+    own = given.license or _license_of(config) or (stated if text is None else None)
     if given.license is not None and not re.fullmatch(r"[A-Za-z0-9.+-]+", given.license):
         raise UsageError(f"'{given.license}' is no SPDX identifier: use one like Apache-2.0 or MIT")
-    model = _KNOWN.get((own or "").lower(), own if given.license is not None else None)
+    model = _identifier(own or "") or (own if given.license is not None else None)
     both = model if model in (None, RUNTIME_LICENSE) else f"{RUNTIME_LICENSE} AND {model}"
     files = () if config is None else (config.parent / file for file in _FILES)
+    found = next((path.read_bytes() for path in files if path.is_file()), None)
+    if found is None and given.license is None and text is not None:
+        found = text.encode()
     return {
         "npm": {
             "name": name,
@@ -70,8 +81,13 @@ def npm_view(prefix: str, given: NpmOptions, place: Path | None) -> dict[str, An
             "license": both or SEE_NOTICE,
             "model_license": model or own,
         },
-        "license_file": next((path for path in files if path.is_file()), None),
+        "license_file": found,
     }
+
+
+def _identifier(name: str) -> str | None:
+    """The identifier of SPDX for the name of a licence, if that is a usual one."""
+    return _KNOWN.get("-".join(_WORDS.sub(" ", name.lower()).split()))
 
 
 def _license_of(config: Path | None) -> str | None:

@@ -26,7 +26,8 @@ _JOINED = {
     "instances": ("signatures", "encoding", "decoding", "instances"),
     "answering": ("labels", "answering"),
     "texts": ("tokenizer", "texts"),
-    "pictures": ("pixels", "boxes", "segments", "pictures"),
+    "pictures": ("pixels", "canvas", "boxes", "segments", "pictures"),
+    "picture": ("pixels", "canvas", "picture"),
     "sound": ("resampling", "sound"),
     "messages": ("messages",),
 }

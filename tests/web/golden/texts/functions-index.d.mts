@@ -9,7 +9,7 @@ export namespace project {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** rows  float32[rows, 6] */
-    "rows": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>>;
+    "rows": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>> | InBuffer;
   }
 
   interface Outputs {
@@ -28,7 +28,7 @@ export namespace update {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** x  float32[streams, 6] */
-    "x": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>>;
+    "x": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>> | InBuffer;
   }
 
   interface Outputs {
@@ -47,7 +47,7 @@ export namespace read {
   /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
   interface Inputs {
     /** query  float32[batch, 6] */
-    "query": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>>;
+    "query": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>> | InBuffer;
   }
 
   interface Outputs {
@@ -130,6 +130,12 @@ export interface Run<Inputs, Outputs, Dims> {
 export interface Model {
   readonly name: string;
   readonly device: 'webgpu' | 'wasm';
+  /** The device of the GPU that the model runs on; null on WebAssembly. */
+  readonly gpuDevice: GpuDevice | null;
+  /** The number of threads that run parallel loops: one if threads cannot share memory. */
+  readonly threads: number;
+  /** Why there are that many: asked for, a page that is not cross-origin isolated, a worker that cannot be started. */
+  readonly threadsReason: string;
   readonly functions: {
     readonly project: Run<project.Inputs, project.Outputs, project.Dims>;
     readonly update: Run<update.Inputs, update.Outputs, update.Dims>;
@@ -149,7 +155,7 @@ type RemoteRun<Run extends { memory(...given: any): unknown }> = Omit<Run, 'memo
 };
 
 /** A model in a worker. */
-export type RemoteModel = Omit<Model, 'functions'> & {
+export type RemoteModel = Omit<Model, 'functions' | 'gpuDevice'> & {
   readonly functions: { [Name in keyof Model['functions']]: RemoteRun<Model['functions'][Name]> };
 };
 
@@ -175,12 +181,29 @@ export function cachedModels(): Promise<CachedModel[]>;
 /** Remove the models with this name from Cache Storage, or all models. */
 export function clearCache(model?: string): Promise<void>;
 
+/** A type of WebGPU, where the compiler or the program has declarations of it. */
+type OfWebGpu<Name extends string, Members> =
+  typeof globalThis extends Record<Name, { prototype: infer Known }> ? Known : Members;
+export type GpuBuffer = OfWebGpu<'GPUBuffer', { readonly size: number; readonly usage: number }>;
+export type GpuDevice = OfWebGpu<'GPUDevice', { readonly queue: object; readonly limits: object; readonly lost: Promise<unknown> }>;
+
+/**
+ * An input in a buffer of the page, for a model on WebGPU. The buffer was made by `model.gpuDevice`, with the usages
+ * COPY_SRC and STORAGE. It has the elements at the beginning, and the page leaves it as it is until the run has ended.
+ */
+export interface InBuffer {
+  gpuBuffer: GpuBuffer;
+  shape: readonly number[];
+}
+
 /** An output that a run kept, to be an input of later runs. On WebGPU it is in the memory of the GPU. */
 export interface DeviceTensor<Dtype extends string, Elements> {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   /** Whether it is in the memory of a GPU. */
   readonly onDevice: boolean;
+  /** The buffer of the GPU that has its elements at the beginning, and may be larger; null where it is not `onDevice`. */
+  readonly gpuBuffer: GpuBuffer | null;
   /** A copy of its elements. */
   data(): Promise<Elements>;
   /** Release its memory. It cannot be used afterwards; runs that were called before still have it. */

@@ -5,9 +5,9 @@
 /** An input is a typed array if its shape follows from its length, else `{ data, shape }`. */
 export interface Inputs {
   /** x  float32[n, 3, h, 20] */
-  "x": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>>;
+  "x": Float32Array | readonly number[] | { data: Float32Array | readonly number[]; shape: readonly number[] } | DeviceTensor<'float32', Own<Float32Array>> | InBuffer;
   /** shift  int64[n] */
-  "shift": BigInt64Array | Int32Array | readonly (bigint | number)[] | { data: BigInt64Array | Int32Array | readonly (bigint | number)[]; shape: readonly number[] } | DeviceTensor<'int64', Own<BigInt64Array>>;
+  "shift": BigInt64Array | Int32Array | readonly (bigint | number)[] | { data: BigInt64Array | Int32Array | readonly (bigint | number)[]; shape: readonly number[] } | DeviceTensor<'int64', Own<BigInt64Array>> | InBuffer;
 }
 
 export interface Outputs {
@@ -32,6 +32,47 @@ export type Filled<Given extends Arrays> = {
     ? Omit<Outputs[Name], 'data'> & { data: Exclude<Given[Name], undefined> }
     : Outputs[Name];
 };
+
+/** An image that is loaded, a canvas, a frame of a video, or 1, 3 or 4 bytes for each point, row by row. */
+export type Picture =
+  | ImageData
+  | Exclude<CanvasImageSource, SVGImageElement>
+  | { data: ArrayLike<number>; width: number; height: number };
+
+/** How a picture becomes a tensor. */
+export interface PictureOptions {
+  /** By default that of the input, or that of the picture if the input takes any. */
+  width?: number;
+  height?: number;
+  /** Needed if the shape of the input does not tell. */
+  layout?: 'NCHW' | 'NHWC';
+  /** As in CSS, by default `fill`. What `contain` leaves over is black. */
+  fit?: 'fill' | 'cover' | 'contain';
+  /** How pictures are resized, by default `bilinear`, with the bits of Pillow. `canvas` leaves it to the browser. */
+  filter?: 'bilinear' | 'bicubic' | 'canvas';
+  /** A factor of the values 0..255, by default 1 / 255 for floats, and 1 for integers. */
+  scale?: number;
+  /** Subtracted from what is scaled: one number, or one each for red, green and blue. */
+  mean?: number | readonly number[];
+  /** Divides what `mean` was subtracted from. */
+  std?: number | readonly number[];
+  /** Whether the channels are blue, green and red. */
+  bgr?: boolean;
+}
+
+/**
+ * A tensor of a picture, or of several ones of the same size, for an input of `Pictures`. `input` is its name, which is
+ * needed if several inputs take pictures.
+ */
+export type ToTensor<Pictures> = <Name extends keyof Pictures = keyof Pictures>(
+  picture: Picture | readonly Picture[],
+  options?: PictureOptions & { input?: Name },
+) => Promise<{ data: Pictures[Name]; shape: [number, number, number, number] }>;
+
+/** The inputs that take pictures, and their elements. */
+export interface Pictures {
+  "x": Own<Float32Array>;
+}
 
 /** The symbolic dims, with their bounds. */
 export interface Dims {
@@ -116,6 +157,8 @@ export interface Model {
   readonly deviceReason: string;
   /** The device that the model stays on; with `auto` it is known after the trial of WebGPU, after the first run. */
   readonly chosen: Promise<'webgpu' | 'wasm'>;
+  /** The device of the GPU that the model runs on; null on WebAssembly. */
+  readonly gpuDevice: GpuDevice | null;
   /** The number of threads that run parallel loops: one if threads cannot share memory. */
   readonly threads: number;
   /** Why there are that many: asked for, a page that is not cross-origin isolated, a worker that cannot be started. */
@@ -130,6 +173,7 @@ export interface Model {
     inputs: Inputs,
     options?: { signal?: AbortSignal; outputs?: Given; keep?: readonly Names[] },
   ): Promise<Keeping<Filled<Given>, Names>>;
+  picture: ToTensor<Pictures>;
   /** Repeat a run for about `seconds` (by default 0.5) and time its steps. */
   profile(inputs: Inputs, options?: { seconds?: number; signal?: AbortSignal }): Promise<Profile>;
   /** Bytes that a run needs: for the weights, for the arena of intermediate results, and in total. */
@@ -141,7 +185,7 @@ export interface Model {
 }
 
 /** A model in a worker: `memory` returns a promise. */
-export type RemoteModel = Omit<Model, 'memory'> & {
+export type RemoteModel = Omit<Model, 'memory' | 'gpuDevice'> & {
   memory(...given: Parameters<Model['memory']>): Promise<ReturnType<Model['memory']>>;
 };
 
@@ -167,12 +211,29 @@ export function cachedModels(): Promise<CachedModel[]>;
 /** Remove the models with this name from Cache Storage, or all models. */
 export function clearCache(model?: string): Promise<void>;
 
+/** A type of WebGPU, where the compiler or the program has declarations of it. */
+type OfWebGpu<Name extends string, Members> =
+  typeof globalThis extends Record<Name, { prototype: infer Known }> ? Known : Members;
+export type GpuBuffer = OfWebGpu<'GPUBuffer', { readonly size: number; readonly usage: number }>;
+export type GpuDevice = OfWebGpu<'GPUDevice', { readonly queue: object; readonly limits: object; readonly lost: Promise<unknown> }>;
+
+/**
+ * An input in a buffer of the page, for a model on WebGPU. The buffer was made by `model.gpuDevice`, with the usages
+ * COPY_SRC and STORAGE. It has the elements at the beginning, and the page leaves it as it is until the run has ended.
+ */
+export interface InBuffer {
+  gpuBuffer: GpuBuffer;
+  shape: readonly number[];
+}
+
 /** An output that a run kept, to be an input of later runs. On WebGPU it is in the memory of the GPU. */
 export interface DeviceTensor<Dtype extends string, Elements> {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   /** Whether it is in the memory of a GPU. */
   readonly onDevice: boolean;
+  /** The buffer of the GPU that has its elements at the beginning, and may be larger; null where it is not `onDevice`. */
+  readonly gpuBuffer: GpuBuffer | null;
   /** A copy of its elements. */
   data(): Promise<Elements>;
   /** Release its memory. It cannot be used afterwards; runs that were called before still have it. */
