@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def answers(session: Session, depth: int, count: int = 1) -> float:
 def llama(tool: Path, model: Path, threads: int, *, prompt_tokens: int = 0, depth: int = 0) -> float:
     """What `llama-bench` says."""
     size = ["-p", str(prompt_tokens), "-n", "0"] if prompt_tokens else ["-p", "0", "-n", str(ANSWER), "-d", str(depth)]
-    call = [tool, "-m", model, "-t", str(threads), *size, "-r", "1", "-o", "json"]
+    call: list[str | Path] = [tool, "-m", model, "-t", str(threads), *size, "-r", "1", "-o", "json"]
     found = json.loads(subprocess.run(call, capture_output=True, check=True, timeout=600).stdout)
     return float(found[0]["avg_ts"])
 
@@ -95,20 +96,14 @@ def lines(model: Path, options: argparse.Namespace, folder: Path) -> list[dict[s
             found.append({"model": model.name, "bytes": size, "what": what, "deploykit": ours, "llama.cpp": theirs})
 
         for tokens in PROMPTS:
-            add(
-                f"prompt of {tokens}",
-                lambda tokens=tokens: prompt(session, tokens),
-                lambda tokens=tokens: llama(tool, model, threads, prompt_tokens=tokens),
-            )
+            peer = partial(llama, tool, model, threads, prompt_tokens=tokens)
+            add(f"prompt of {tokens}", partial(prompt, session, tokens), peer)
         for depth in DEPTHS:
-            add(
-                f"answer behind {depth}",
-                lambda depth=depth: answers(session, depth),
-                lambda depth=depth: llama(tool, model, threads, depth=depth),
-            )
+            peer = partial(llama, tool, model, threads, depth=depth)
+            add(f"answer behind {depth}", partial(answers, session, depth), peer)
         for count in options.sequences:
             session.reset({"pages": pages * count})
-            add(f"{count} answers at once", lambda count=count: answers(session, 64, count), None)
+            add(f"{count} answers at once", partial(answers, session, 64, count), None)
     return found
 
 

@@ -2,10 +2,10 @@
 before.
 
 Most templates are such a table: `<|im_start|>user` and a new line at the beginning, `<|im_end|>`, a new line,
-`<|im_start|>assistant` and a new line between a user's message and the answer, and so on. `form_of` finds the table of a
-template by rendering conversations of known texts, and compares the table with the template on further ones. A template
-that is more than a table has no form: one that moves a message, that looks at what messages say, or that tells the
-date.
+`<|im_start|>assistant` and a new line between a user's message and the answer, and so on. `form_of` finds the table of
+a template by rendering conversations of known texts, and compares the table with the template on further ones. A
+template that is more than a table has no form: one that moves a message, that looks at what messages say, or that tells
+the date.
 """
 
 from __future__ import annotations

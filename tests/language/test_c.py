@@ -125,6 +125,7 @@ def test_answers(tmp_path: Path, session: Session) -> None:
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:
     deploykit.build(write_language_model(tmp_path / "model.gguf"), "embedded", {"pages": (1, 2)}, tmp_path / "c")
     subprocess.run(["make", "-s"], cwd=tmp_path / "c", check=True, timeout=200)
-    call = subprocess.run([tmp_path / "c" / "build" / "example"], input=b"abc\n", capture_output=True, timeout=60)
+    example = tmp_path / "c" / "build" / "example"
+    call = subprocess.run([example], input=b"abc\n", capture_output=True, timeout=60, check=True)
     answer = session.generate([{"role": "user", "content": "abc"}])
     assert call.stdout.decode() == answer.read() + "\n"

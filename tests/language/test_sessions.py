@@ -91,9 +91,7 @@ def test_a_conversation_is_remembered(session: Session) -> None:
     chat = session.chat("s", max_tokens=5, ignore_end=True)
     first = chat.ask("abc")
     assert [message["role"] for message in chat.messages] == ["system", "user", "assistant"]
-    fresh = session.generate(
-        [*chat.messages, {"role": "user", "content": "d"}], max_tokens=5, ignore_end=True
-    ).read()
+    fresh = session.generate([*chat.messages, {"role": "user", "content": "d"}], max_tokens=5, ignore_end=True).read()
     assert chat.ask("d") == fresh
     assert chat.answer.timings.prompt_tokens < chat.used - 5
     assert chat.messages[2]["content"] == first

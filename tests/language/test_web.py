@@ -80,7 +80,11 @@ def test_pieces_stops_and_what_is_remembered(package: Path, session: Session) ->
         ("model.complete('a', { stop: [''] })", "UsageError", "none of them empty"),
         ("model.complete('a', { temprature: 1 })", "UsageError", "temprature"),
         ("model.complete('a', { signal: AbortSignal.abort() })", "AbortError", "aborted"),
-        ("(await model.reset({ pages: 1 }), model.complete('b'.repeat(34)))", "MemoryError", "the memory for 32 tokens"),
+        (
+            "(await model.reset({ pages: 1 }), model.complete('b'.repeat(34)))",
+            "MemoryError",
+            "the memory for 32 tokens",
+        ),
     ],
 )
 def test_what_cannot_be_asked(package: Path, call: str, error: str, message: str) -> None:
@@ -132,8 +136,8 @@ def test_the_page(package: Path, session: Session) -> None:
         page.wait("!document.getElementById('text').disabled")
         page.evaluate("document.getElementById('maxTokens').value = 6")
         page.evaluate(
-            "document.getElementById('text').value = 'abc';"
-            "document.getElementById('text').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))"
+            "const text = document.getElementById('text'); text.value = 'abc';"
+            "text.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))"
         )
         page.wait("document.querySelectorAll('#talk .tools').length === 1")
         texts = page.evaluate("[...document.querySelectorAll('#talk > li')].map((item) => item.textContent)")
