@@ -70,7 +70,7 @@ async function fetchLanguage(locate, options) {
   const [code, language, tables] = files;
   const made = await Promise.all([WebAssembly.instantiate(code), WebAssembly.instantiate(language)]);
   const [text, own] = made.map(({ instance }) => /** @type {any} */ (instance.exports));
-  return { task: /** @type {Task} */ (task), tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own) };
+  return { task: /** @type {any} */ (task), tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own) };
 }
 
 /** Pages of sequences, and the choice of tokens, in the memory of language.wasm. */
@@ -187,7 +187,7 @@ function methodsOf(loaded, { task, tokenizer, own }) {
 
   /** A sequence for these tokens, with what is remembered of them. */
   const begin = (/** @type {number[]} */ tokens) => {
-    const common = ({ tokens: old }) => {
+    const common = (/** @type {Sequence} */ { tokens: old }) => {
       const end = tokens.findIndex((token, index) => token !== old[index]);
       return end < 0 ? tokens.length : end;
     };
