@@ -14,51 +14,14 @@ import json
 import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import deploykit
+from deploykit.checks.language_speed import ANSWER, DEPTHS, PROMPTS, answers, prompt
 from deploykit.cli.console import results, table
-from deploykit.sessions.session import Session
-
-PROMPTS, DEPTHS, ANSWER = (128, 512), (0, 1024), 64
-
-
-def prompt(session: Session, tokens: int) -> float:
-    """Tokens per second of a prompt."""
-    language = session.language
-    sequence = language.begin(np.random.default_rng(tokens).integers(0, language.task.words, tokens))
-    start = time.perf_counter()
-    while sequence.scores is None:
-        language.step()
-    taken = time.perf_counter() - start
-    language.end(sequence)
-    return tokens / taken
-
-
-def answers(session: Session, depth: int, count: int = 1) -> float:
-    """Tokens per second of answers to `count` prompts of `depth` tokens, all in one step."""
-    language = session.language
-    random = np.random.default_rng(depth)
-    sequences = [language.begin(random.integers(0, language.task.words, max(depth, 1) + n)) for n in range(count)]
-    while any(sequence.scores is None for sequence in sequences):
-        language.step()
-    start = time.perf_counter()
-    for _ in range(ANSWER):
-        for sequence in sequences:
-            assert sequence.scores is not None
-            sequence.tokens.append(int(sequence.scores.argmax()))
-            sequence.scores = None
-        language.step()
-    taken = time.perf_counter() - start
-    for sequence in sequences:
-        language.end(sequence)
-    return count * ANSWER / taken
 
 
 def llama(tool: Path, model: Path, threads: int, *, prompt_tokens: int = 0, depth: int = 0) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deploykit.cli.console import messages, print_json, results, table, text_seconds
+from deploykit.cli.console import messages, print_json, results, table, text_bytes, text_seconds
 from deploykit.cli.options import ArtifactFolder, Inputs, Json, Lengths, OnDevice, OneSize, read_size, read_sources
 from deploykit.cli.verb import verb
 from deploykit.cli.verify import Reference
@@ -77,9 +77,18 @@ def bench(
 ) -> None:
     """Time an artifact, alone or in turn with a peer, and print medians and their ratio.
 
+    Of a language model, it prints the tokens per second of prompts and of answers.
+
     Inputs without --input are random. With --callers, threads call one session of each side at the same time.
     """
     from deploykit.artifact.manifest import read_manifest
+
+    task = read_manifest(artifact).task
+    if task is not None and task.takes == "messages":
+        if against is not None or profile or callers is not None or inputs or at:
+            raise UsageError("a language model is timed by tokens: only --threads, --device and --seconds go with it")
+        _bench_language(artifact, threads, device, seconds, json_output=json_output)
+        return
     from deploykit.checks.benchmark import bench as bench_artifact
     from deploykit.checks.benchmark import bench_callers
     from deploykit.inspection import flame
@@ -113,6 +122,28 @@ def bench(
     _show(result, f"{sizes}, {threads} thread(s)", against)
     if result.profile is not None:
         _show_profile(result.profile)
+
+
+def _bench_language(artifact: Path, threads: int, device: str | None, seconds: float, *, json_output: bool) -> None:
+    """Tokens per second of prompts and of answers, and the memory."""
+    from deploykit.checks.language_speed import speeds
+    from deploykit.sessions.session import open as open_artifact
+
+    with open_artifact(artifact, threads=threads, device=device) as session:
+        with messages.status("measuring"):
+            found = speeds(session, seconds)
+        memory = session.memory
+    if json_output:
+        print_json({"threads": threads, "memory": memory._asdict(), "speeds": [asdict(speed) for speed in found]})
+        return
+    rows = table("", ">tokens per second", ">runs", title=f"{threads} thread(s)")
+    for speed in found:
+        rows.add_row(speed.what, f"{speed.rate:.1f}", str(speed.runs))
+    results.print(rows)
+    results.print(
+        f"memory: weights {text_bytes(memory.weights)}, pages {text_bytes(memory.states)}, "
+        f"results {text_bytes(memory.arenas)}"
+    )
 
 
 def _listed(sizes: Mapping[str, int]) -> str:

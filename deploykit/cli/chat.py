@@ -68,13 +68,8 @@ def chat(
     """
     from deploykit.sessions.session import open as open_artifact
 
-    by_hand = sys.stdin.isatty()
     with open_artifact(artifact, threads=threads, device=device) as session:
-        talk = session.chat(system, max_tokens=max_tokens, **options)
-        if by_hand:
-            _converse(session, talk)
-        else:
-            _answer_lines(talk, json_output=json_output)
+        converse(session, session.chat(system, max_tokens=max_tokens, **options), json_output=json_output)
 
 
 def run_prompt(session: Session, prompt: str, *, json_output: bool) -> None:
@@ -90,6 +85,14 @@ def run_prompt(session: Session, prompt: str, *, json_output: bool) -> None:
         print_json({"text": answer.text, "tokens": answer.tokens, "reason": answer.reason, **_numbers(answer.timings)})
     else:
         typer.echo()
+
+
+def converse(session: Session, talk: Chat, *, json_output: bool) -> None:
+    """Answer what comes from the standard input, at a terminal or from a pipe."""
+    if sys.stdin.isatty():
+        _converse(session, talk)
+    else:
+        _answer_lines(talk, json_output=json_output)
 
 
 def _answer_lines(talk: Chat, *, json_output: bool) -> None:

@@ -45,6 +45,8 @@ def try_(
     Any other one answers each line that you write: a text, or the path of a picture or a sound. From a pipe, each line
     gives one line, with the score first: deploykit try dist < texts.txt
 
+    A language model answers as `deploykit chat` does.
+
     A model that answers questions takes the text that they are about first, and one that compares pictures with texts
     takes these first, with ; between them.
     """
@@ -63,11 +65,15 @@ def try_(
             f"'{manifest.name}' takes tensors, not texts, pictures or sound: run it with `deploykit run {artifact}`, "
             f"or build it with --target {WEB}, which makes a page for every model"
         )
+    from deploykit.cli.chat import converse
     from deploykit.cli.prompt import prompt
     from deploykit.sessions.session import open as open_artifact
 
     with open_artifact(artifact, threads=threads, device=device) as session:
-        prompt(session, json_output=json_output)
+        if manifest.task.takes == "messages":
+            converse(session, session.chat(), json_output=json_output)
+        else:
+            prompt(session, json_output=json_output)
 
 
 def _serve(folder: Path, port: int, *, browser: bool, json_output: bool) -> None:

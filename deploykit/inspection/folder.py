@@ -15,8 +15,10 @@ from deploykit.artifact.tasks import TextEntry
 from deploykit.basics.parallel import interruptible
 from deploykit.compiler.codegen.host.interface import port_entry
 from deploykit.errors import UnsupportedModelError, defects
+from deploykit.folders.language import generating_model
 from deploykit.folders.models import import_model
 from deploykit.frontends.huggingface.folder import Folder, read_folder
+from deploykit.frontends.huggingface.generation import generates
 from deploykit.frontends.huggingface.special import TOKENIZER
 from deploykit.inspection.model import dim_entry
 
@@ -35,6 +37,7 @@ SESSIONS: dict[tuple[str, str], str] = {
     ("pictures", "detect"): "detect(pictures): the objects in each picture",
     ("pictures", "segment"): "segment(pictures): the class of each point",
     ("pairs", "match"): "match(picture, texts): which texts fit",
+    ("messages", "generate"): "generate(messages): an answer, token by token; chat() keeps a conversation",
     ("sound", "transcribe"): "transcribe(sounds, rate): what is said in each sound",
     ("sound", "classify"): "classify(sounds, rate): the classes of each sound",
 }
@@ -86,15 +89,20 @@ def inspect_folder(path: Path, dims: DimBounds | None = None) -> FolderReport:
         reason="",
         tokenizer=_tokenizer(folder),
     )
+    route: Route
     try:
-        found = import_model(path, dims)
+        if generates(folder):
+            model, route, reason = generating_model(folder, dims), "own", f"there is a family for '{kind}'"
+        else:
+            found = import_model(path, dims)
+            model, route, reason = found.model, found.route, found.reason
     except UnsupportedModelError as error:
         return replace(report, reason=str(error))
-    model, task = found.model, found.model.task
+    task = model.task
     return replace(
         report,
-        route=found.route,
-        reason=found.reason,
+        route=route,
+        reason=reason,
         session="" if task is None else SESSIONS[task.takes, task.kind],
         labels=() if task is None else task.labels,
         most_tokens=task.most_tokens if isinstance(task, TextEntry) else None,

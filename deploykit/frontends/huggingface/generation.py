@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
+from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.indices import checked
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
@@ -195,6 +196,7 @@ class _Importer:
         return Generating(model, folder, int(folder.config.vocab_size), self.context, window)
 
     def _text(self, ctx: Context, given: Values, states: dict[str, Value], count: object) -> Step:
+        ctx.site = Site("step", "step")
         ids = Tensor(ctx, given["tokens"])
         pages = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], count, self.context)
         rows = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")

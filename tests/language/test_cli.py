@@ -1,0 +1,120 @@
+"""Commands for language models."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import deploykit
+from tests.language.models import write_language_model
+
+DEPLOYKIT = [sys.executable, "-m", "deploykit"]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("language")
+    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
+    return place / "dist"
+
+
+def ran(*arguments: object, text: str = "", status: int = 0) -> str:
+    call = [*DEPLOYKIT, *map(str, arguments)]
+    found = subprocess.run(call, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == status, found.stderr
+    return found.stdout if status == 0 else found.stderr
+
+
+def expected(artifact: Path, *texts: str, **settings: object) -> list[str]:
+    with deploykit.open(artifact) as session:
+        chat = session.chat(**settings)  # type: ignore[arg-type]
+        return [chat.ask(text) for text in texts]
+
+
+def test_from_a_pipe(artifact: Path) -> None:
+    answers = expected(artifact, "abc", "d", max_tokens=3)
+    lines = ran("chat", artifact, "--max-tokens", 3, text="abc\n\nd\n").splitlines()
+    assert lines == [" ".join(answer.split()) for answer in answers]
+    written = ran("chat", artifact, "--max-tokens", 3, "--json", text="abc\nd\n").splitlines()
+    assert [json.loads(line)["text"] for line in written] == answers
+    assert ran("try", artifact, text="a\n").split() == expected(artifact, "a")[0].split()
+
+
+def test_settings(artifact: Path) -> None:
+    options = ("--temperature", 0.9, "--top-p", 0.9, "--seed", 5, "--system", "q", "--max-tokens", 5)
+    found = ran("chat", artifact, *options, "--json", text="abc\n")
+    settings = {"temperature": 0.9, "top_p": 0.9, "seed": 5, "max_tokens": 5, "system": "q"}
+    assert json.loads(found)["text"] == expected(artifact, "abc", **settings)[0]
+    assert "--temperature takes a number; found 'warm'" in ran("chat", artifact, "--temperature", "warm", status=2)
+    assert "top_p is 3.0" in ran("chat", artifact, "--top-p", 3, text="a\n", status=2)
+
+
+def test_a_prompt(artifact: Path) -> None:
+    with deploykit.open(artifact) as session:
+        answer = session.generate([{"role": "user", "content": "abc"}]).read()
+    assert ran("run", artifact, "--prompt", "abc") == answer + "\n"
+    assert json.loads(ran("run", artifact, "--prompt", "abc", "--json"))["text"] == answer
+
+
+def test_speeds(artifact: Path) -> None:
+    found = json.loads(ran("bench", artifact, "--seconds", 0.2, "--json"))
+    assert [speed["what"] for speed in found["speeds"]] == ["answer of 20 tokens behind 0"]
+    assert found["speeds"][0]["rate"] > 0
+    assert found["memory"]["states"] > 0
+    assert "is timed by tokens" in ran("bench", artifact, "--profile", status=2)
+
+
+def at_a_terminal(artifact: Path, *lines: str) -> str:
+    """What a terminal shows; the letter C with a circumflex stands for Ctrl-C."""
+    parent, child = pty.openpty()
+    call = [*DEPLOYKIT, "chat", str(artifact)]
+    process = subprocess.Popen(call, stdin=child, stdout=child, stderr=child, start_new_session=True)
+    os.close(child)
+    shown = b""
+
+    def read(until: bytes) -> None:
+        nonlocal shown
+        end = time.monotonic() + 60
+        while until not in shown[read.seen :]:  # type: ignore[attr-defined]
+            assert time.monotonic() < end, shown.decode()
+            try:
+                shown += os.read(parent, 1 << 12)
+            except OSError:
+                return
+        read.seen = len(shown)  # type: ignore[attr-defined]
+
+    read.seen = 0  # type: ignore[attr-defined]
+    read(b"> ")
+    for line in lines:
+        if line == "^C":
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(parent, line.encode() + b"\n")
+        read(b"> ")
+    os.write(parent, b"\x04")
+    assert process.wait(60) == 0
+    os.close(parent)
+    return shown.decode()
+
+
+def test_at_a_terminal(artifact: Path, tmp_path: Path) -> None:
+    (answer,) = expected(artifact, "abc")
+    saved = tmp_path / "talk.json"
+    lines = ("abc", "/stats", f"/save {saved}", "/what", "/reset", f"/load {saved}", "/system s", "/help", "^C", "/reset")
+    shown = at_a_terminal(artifact, *lines)
+    assert answer.split("\n")[0] in shown
+    assert "tokens in" in shown
+    assert "there is no /what" in shown
+    assert "begins and ends a message of several lines" in shown
+    assert json.loads(saved.read_text()) == [
+        {"role": "user", "content": "abc"},
+        {"role": "assistant", "content": answer},
+    ]
