@@ -12,6 +12,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.dims.evaluate import condition_and_branches, free_vars, operands
 from deploykit.compiler.dims.polynomial import Atom, Monomial, Polynomial, apply, factors, ordered_terms, truncdiv
+from deploykit.compiler.dims.ranges import LARGEST
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -82,8 +83,11 @@ def _sum(p: Polynomial) -> Any:
     (monomial, coefficient), *rest = ordered_terms(p)
     total = _term(monomial, coefficient)
     for monomial, coefficient in rest:
-        term = _term(monomial, abs(coefficient))
-        total = total + term if coefficient > 0 else total - term
+        # The lowest int64 has no counterpart to subtract.
+        if coefficient > 0 or coefficient == -LARGEST - 1:
+            total = total + _term(monomial, coefficient)
+        else:
+            total = total - _term(monomial, -coefficient)
     return total
 
 

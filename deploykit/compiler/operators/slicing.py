@@ -37,6 +37,9 @@ from deploykit.compiler.operators.building.integers import (
 from deploykit.compiler.operators.building.sizes import require_equal, require_rank
 from deploykit.compiler.operators.building.value import Value, constant
 
+LONGEST = 2**62
+"""More elements than any axis has."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -76,14 +79,18 @@ def _bounds(piece: Piece) -> tuple[int, int | None, int]:
 
 def piece_of(ctx: Context, start: IntExpr, end: IntExpr, step: int, size: IntExpr) -> Piece:
     """The piece that numpy's `start:end:step` takes from an axis of `size`."""
-    first, last = from_end(start, size), from_end(end, size)
     if step > 0:
-        first, last = clamp(first, 0, size), clamp(last, 0, size)
+        first, last = (_bound(index, size, 0, size) for index in (start, end))
         count = ceil_div(last - first, step)
     else:
-        first, last = clamp(first, -1, size - 1), clamp(last, -1, size - 1)
+        first, last = (_bound(index, size, -1, size - 1) for index in (start, end))
         count = ceil_div(first - last, -step)
     return Piece(ctx.simplify(first), ctx.simplify(maximum(count, 0)), step)
+
+
+def _bound(index: IntExpr, size: IntExpr, low: IntExpr, high: IntExpr) -> IntExpr:
+    """The place within `low..high` that an index stands for, which counts from the end if it is negative."""
+    return low if is_plain(index) and index < -LONGEST else clamp(from_end(index, size), low, high)
 
 
 def strided_slice(

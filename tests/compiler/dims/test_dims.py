@@ -379,6 +379,11 @@ def test_cuts_of_sums_are_nowhere_exceeded(terms, cut, values):
     assert all(abs(evaluate(part, values)) <= min(most, bound) for part in computed(expr))
 
 
+def test_the_lowest_number_is_added():
+    lowest = tirx.IntImm("int64", -(2**63))
+    assert evaluate(simplify(BATCH + lowest + SEQ), {BATCH: 3, SEQ: 5}) == 8 - 2**63
+
+
 def test_the_largest_of_nested_quotients_stays_near_their_value():
     """Sizes that are rounded up to a multiple many times have this form."""
     size = BATCH

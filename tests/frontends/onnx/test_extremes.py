@@ -53,6 +53,7 @@ REFUSED = {
     "far pads": (node_model("Conv", [IMAGE, [2, 3, 3, 3]], pads=[2**31, 0, 0, 0]), "pads of 2147483648 lead beyond"),
     "far steps": (node_model("ConvTranspose", [IMAGE, [3, 2, 3, 3]], strides=[1, 2**30]), "strides of 1073741824 lead"),
     "one axis": (node_model("ReverseSequence", [[4, "n"]], {"l": [1, 2, 3, 4]}, batch_axis=0), "axis 0 is both"),
+    "boxes": (node_model("NonMaxSuppression", [[1, 4], [1, "n", 4]]), "'x0' has 2 axes; it must have 3"),
     "no strides": (node_model("MaxPool", [IMAGE], kernel_shape=[3, 3], strides=[0, 1]), "strides of 0"),
     "dilations": (node_model("Conv", [IMAGE, [2, 3, 3, 3]], dilations=[HUGE, 1]), "dilations of"),
     "spread": (node_model("ConvTranspose", [IMAGE, [3, 2, 3, 3]], dilations=[1, 0]), "dilations of 0"),

@@ -62,6 +62,14 @@ def test_slices_of_several_axes_to_a_far_end(check: Check) -> None:
     check(text, *({"x": numbers(n, m, 8)} for n, m in ((1, 1), (3, 5), (6, 2))))
 
 
+def test_slices_to_the_lowest_number(check: Check) -> None:
+    text = """(float[n,m] x) => (float[a,b] y, float[c,d] r) {
+        s = Constant<value_ints = [1, -1]>()  e = Constant<value_ints = [-9223372036854775808, -9223372036854775808]>()
+        ax = Constant<value_ints = [0, 1]>()  st = Constant<value_ints = [-3, -1]>()  y = Slice(x, s, e, ax, st)
+        r = Slice(x, e, s, ax) }"""
+    check(text, *({"x": numbers(n, m)} for n, m in ((1, 1), (3, 5), (6, 2))))
+
+
 def test_slice_attributes(check: Check) -> None:
     check(
         "(float[a,b] x) => (float[i,j] y) { y = Slice<starts = [1], ends = [-1], axes = [1]>(x) }",

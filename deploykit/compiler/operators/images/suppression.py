@@ -13,7 +13,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative, loops
 from deploykit.compiler.operators.building.integers import expr, is_plain, maximum, minimum
-from deploykit.compiler.operators.building.sizes import only_integer, require_equal
+from deploykit.compiler.operators.building.sizes import only_integer, require_equal, require_rank
 from deploykit.compiler.operators.building.sorting import descending, merge_sort
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.slicing import Piece, take
@@ -39,6 +39,8 @@ def non_max_suppression(
     `[batches, classes, boxes]`. At most `most` boxes of each class are selected, best scores first; by default none.
     Each has a score above `score`, if given. Its intersection over union with every box selected before it in its class
     is at most `overlap`, by default 0. `most`, `overlap` and `score` have one element."""
+    for operand in (boxes, scores):
+        require_rank(ctx, operand, 3)
     batches, classes, count = scores.shape
     for given, needed in zip(boxes.shape, (batches, count, 4), strict=True):
         require_equal(ctx, "boxes and scores disagree", given, needed)
