@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
 
 from deploykit import runtime
-from deploykit.engines.native.kept_library import kept_library
+from deploykit.engines.native.kept_library import kept_library, library_with
 
 
 class CPages(ctypes.Structure):
@@ -58,8 +59,18 @@ class CStops(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL:
-    """Raises `ToolchainError` if it was never compiled on this machine and there is no C compiler."""
-    found = kept_library("language", runtime.LANGUAGE)
+    """The library that was compiled for Python. Raises `ToolchainError` if it never was, and there is no C compiler."""
+    return _declared(kept_library("language", runtime.LANGUAGE))
+
+
+def library_of(folder: Path) -> ctypes.CDLL:
+    """The library of an artifact, if it runs on this machine and has these functions; else that for Python."""
+    found = library_with(folder, "dk_sample")
+    return library() if found is None else _declared(found)
+
+
+def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with the types of its functions."""
     place, number = ctypes.c_void_p, ctypes.c_int32
     for name, result, *arguments in (
         ("dk_pages_bytes", ctypes.c_size_t, number, number, number),

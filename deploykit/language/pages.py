@@ -12,8 +12,16 @@ from deploykit.language.library import CPages, library
 class PageTable:
     """Sequences by their numbers, the rows of `table` (sequences, blocks); a page that is not there is -1."""
 
-    def __init__(self, count: int, sequences: int, blocks: int, size: int, window: int | None) -> None:
-        self._library = library()
+    def __init__(
+        self,
+        count: int,
+        sequences: int,
+        blocks: int,
+        size: int,
+        window: int | None,
+        functions: ctypes.CDLL | None = None,
+    ) -> None:
+        self._library = functions or library()
         self._memory = np.zeros(self._library.dk_pages_bytes(count, sequences, blocks) // 8, np.int64)
         self._pages = CPages(count, sequences, blocks, size, window or 0, 0)
         self._place = ctypes.byref(self._pages)

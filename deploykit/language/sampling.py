@@ -15,8 +15,8 @@ from deploykit.options.generation import Sampling
 class Sampler:
     """Chooses the tokens of one text. Raises `UsageError` for settings that are not possible."""
 
-    def __init__(self, settings: Sampling, words: int) -> None:
-        self._library, self._words = library(), words
+    def __init__(self, settings: Sampling, words: int, functions: ctypes.CDLL | None = None) -> None:
+        self._library, self._words = functions or library(), words
         biases = settings.logit_bias or {}
         for token in biases:
             if not 0 <= token < words:

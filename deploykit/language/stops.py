@@ -12,7 +12,8 @@ from deploykit.language.library import CStops, library
 class Stops:
     """Holds text back that may be the beginning of one of `texts`."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], functions: ctypes.CDLL | None = None) -> None:
+        self._library = functions or library()
         if isinstance(texts, str):
             raise UsageError(f"stop takes a list of texts: pass [{texts!r:.40}]")
         self._bytes = [text.encode() for text in texts]
@@ -30,7 +31,7 @@ class Stops:
         given = text.encode("utf-8", "surrogatepass")
         shown = ctypes.create_string_buffer(len(given) + self._stops.held_bytes + 1)
         count = ctypes.c_size_t()
-        found = library().dk_stops_add(
+        found = self._library.dk_stops_add(
             *map(ctypes.byref, (self._stops,)), given, len(given), shown, ctypes.byref(count)
         )
         # A stop may begin with the last bytes of a character: never one of whole texts.

@@ -7,12 +7,12 @@ and the functions `raise_exception` and `strftime_now`. A template is foreign te
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deploykit.errors import UsageError
+from deploykit.errors import ToolchainError, UsageError
 
 if TYPE_CHECKING:
     import jinja2
@@ -28,8 +28,13 @@ class ChatTemplate:
 
     @cached_property
     def _template(self) -> jinja2.Template:
-        import jinja2
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        try:
+            import jinja2
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+        except ModuleNotFoundError as error:
+            raise ToolchainError(
+                "the template of conversations of this model needs jinja2: pip install jinja2"
+            ) from error
 
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
@@ -45,20 +50,27 @@ class ChatTemplate:
     def render(self, messages: Sequence[Mapping[str, Any]], **given: Any) -> str:
         """The text of a conversation, at whose end the model goes on. Raises `UsageError` for messages that are none,
         or that the template refuses."""
+        given_messages, template = checked_messages(messages), self._template
         import jinja2
 
-        for number, message in enumerate(messages):
-            if not isinstance(message, Mapping) or not isinstance(message.get("role"), str) or "content" not in message:
-                raise UsageError(f"message {number} is no object with 'role' and 'content': {message!r:.60}")
-            if message["role"] not in ROLES:
-                raise UsageError(f"message {number} has the role {message['role']!r:.40}; there are {', '.join(ROLES)}")
         try:
-            return self._template.render(
-                messages=[dict(message) for message in messages],
+            return template.render(
+                messages=[dict(message) for message in given_messages],
                 **{"add_generation_prompt": True, "tools": None, "documents": None, **self.special, **given},
             )
         except (jinja2.TemplateError, TypeError, ValueError, KeyError) as error:
             raise UsageError(f"the template of conversations of this model refuses these messages: {error}") from error
+
+
+def checked_messages(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages. Raises `UsageError` for what is none."""
+    given = list(messages)
+    for number, message in enumerate(given):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str) or "content" not in message:
+            raise UsageError(f"message {number} is no object with 'role' and 'content': {message!r:.60}")
+        if message["role"] not in ROLES:
+            raise UsageError(f"message {number} has the role {message['role']!r:.40}; there are {', '.join(ROLES)}")
+    return given
 
 
 def _refuse(message: str) -> None:

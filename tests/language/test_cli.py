@@ -108,7 +108,8 @@ def at_a_terminal(artifact: Path, *lines: str) -> str:
 def test_at_a_terminal(artifact: Path, tmp_path: Path) -> None:
     (answer,) = expected(artifact, "abc")
     saved = tmp_path / "talk.json"
-    lines = ("abc", "/stats", f"/save {saved}", "/what", "/reset", f"/load {saved}", "/system s", "/help", "^C", "/reset")
+    commands = ("/stats", f"/save {saved}", "/what", "/reset", f"/load {saved}", "/system s", "/help")
+    lines = ("abc", *commands, "^C", "/reset")
     shown = at_a_terminal(artifact, *lines)
     assert answer.split("\n")[0] in shown
     assert "tokens in" in shown

@@ -53,6 +53,8 @@ def check(stored: Golden, run: Steps, seed: int) -> None:
     assert run.pages.unused == run.pages.count
 
 
+@pytest.mark.sampled(part=8)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_families(tmp_path: Path, name: str, runtime: Runtime) -> None:
     if runtime.name != "host" and name not in EVERYWHERE:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deploykit.errors import UsageError
 from deploykit.sessions.language.generation import Generation, Piece, start
 
 if TYPE_CHECKING:
@@ -79,8 +78,6 @@ def prompt_of(language: Language, given: Any, tools: Any = None) -> list[int]:
         return [int(token) for token in language.tokenizer.encode(given).ids]
     items = list(given)
     if items and all(isinstance(item, Mapping) for item in items):
-        if language.template is None:
-            raise UsageError("this model has no template of conversations: give it a text to continue")
-        text = language.template.render(items, tools=tools)
+        text = language.conversation(items, tools)
         return [int(token) for token in language.tokenizer.encode(text, bare=True).ids]
     return [int(token) for token in items]

@@ -7,6 +7,7 @@ and single tokens, of one conversation or of many, go through the model together
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import DeploykitError, UsageError
+from deploykit.language.form import SPOKEN, render
 from deploykit.language.pages import PageTable
-from deploykit.language.template import ChatTemplate
+from deploykit.language.template import ChatTemplate, checked_messages
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -52,10 +54,11 @@ class Language:
         manifest: Manifest,
         task: LanguageEntry,
         tokenizer: Tokenizer,
+        library: ctypes.CDLL,
         run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
         reset: Callable[[Mapping[str, int]], None],
     ) -> None:
-        self.task, self.tokenizer, self._run, self._reset = task, tokenizer, run, reset
+        self.task, self.tokenizer, self.library, self._run, self._reset = task, tokenizer, library, run, reset
         self.template = ChatTemplate(task.template, task.special) if task.template else None
         dims = {dim.name: dim for dim in manifest.dims}
         states = {dim.name: dim for dim in manifest.states.dims} if manifest.states is not None else {}
@@ -74,7 +77,7 @@ class Language:
 
     def _table(self, count: int) -> PageTable:
         self._reset({PAGES: count})
-        return PageTable(count, self._most, self._blocks, self.task.page, self.task.window)
+        return PageTable(count, self._most, self._blocks, self.task.page, self.task.window, self.library)
 
     def resize(self, pages: int | None = None) -> None:
         """Forget all, with memory for so many pages, by default for one sequence of the greatest length."""
@@ -83,6 +86,17 @@ class Language:
                 sequence.row, sequence.problem = None, UsageError("the memory of the model was made anew")
             self._open.clear()
             self.pages = self._table(self._usual() if pages is None else pages)
+
+    def conversation(self, messages: Iterable[Mapping[str, Any]], tools: Any = None) -> str:
+        """The text of a conversation, by the form of the model, or by its template. Raises `UsageError`."""
+        if self.template is None:
+            raise UsageError("this model has no template of conversations: give it a text to continue")
+        given = checked_messages(messages)
+        form = self.task.form
+        plain = tools is None and all(isinstance(message["content"], str) for message in given)
+        if form is not None and plain and all(message["role"] in SPOKEN for message in given):
+            return render(form, given)
+        return self.template.render(given, tools=tools)
 
     # Sequences
 

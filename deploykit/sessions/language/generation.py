@@ -70,8 +70,8 @@ class Generation:
         kept: bool = False,
     ) -> None:
         self._language, self.sequence, self._most, self._kept = language, sequence, most, kept
-        self._sampler = Sampler(settings, language.task.words)
-        self._stops, self._ends = Stops(stop), frozenset(ends)
+        self._sampler = Sampler(settings, language.task.words, language.library)
+        self._stops, self._ends = Stops(stop, language.library), frozenset(ends)
         self._stream = language.tokenizer.stream()
         self._began = time.perf_counter()
         self._first: float | None = None

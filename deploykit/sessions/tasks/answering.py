@@ -174,11 +174,12 @@ class Answering(ABC):
         task = self.manifest.task
         if task is None or task.takes != "messages":
             raise self._no("texts to continue")
+        from deploykit.language.library import library_of
         from deploykit.text import Tokenizer
 
         (file,) = task.files
         tokenizer = Tokenizer((self.folder / file).read_bytes(), self.folder)
-        return Language(self.manifest, task, tokenizer, self.run, self._reset)
+        return Language(self.manifest, task, tokenizer, library_of(self.folder), self.run, self._reset)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
         """The answer for several things, or the only one for a thing alone."""

@@ -54,6 +54,8 @@ def in_bits(columns: int, kind: Kind) -> ImportedModel:
     return replace(loaded, module=module)
 
 
+@pytest.mark.sampled(part=6)
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [64, 50, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_and_rows(kind: Kind, columns: int, runtime: Runtime) -> None:
@@ -70,6 +72,8 @@ def test_products_and_rows(kind: Kind, columns: int, runtime: Runtime) -> None:
             np.testing.assert_allclose(found["r"], table[places], rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.sampled(part=6)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_special_values(value: float, runtime: Runtime) -> None:
     with runtime.session(in_bits(50, "q4")) as session:
