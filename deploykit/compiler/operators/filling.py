@@ -29,7 +29,9 @@ FURTHEST_DIAGONAL = 1 << 40
 
 
 def stored(number: float, dtype: str) -> ir.Expr:
-    """A number as a stored element of logical `dtype`."""
+    """A number as a stored element of logical `dtype`. Raises `Unsupported` for strings, which no number stands for."""
+    if dtype == "string":
+        raise Unsupported("tensors of strings are not supported by this operator")
     return element_of(np.asarray(number).astype(numpy_dtype(dtype)))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.tensors import Module, Tensor
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ class Names:
 
 
 BERT = Names()
+
+
+def head_size(width: int, heads: int) -> int:
+    """The channels of each head. Raises `UnsupportedModelError` if the heads do not divide them."""
+    size, rest = divmod(width, heads)
+    if rest:
+        raise UnsupportedModelError(f"{heads} heads do not divide {width} channels")
+    return size
 
 
 def post_norm(m: Module, c: Config, x: Tensor, attend: Attention, names: Names = BERT) -> Tensor:

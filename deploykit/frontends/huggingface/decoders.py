@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.blocks import head_size
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
 from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, Way, head, text_encoder, untyped
@@ -89,7 +90,7 @@ class Heads:
 
     @classmethod
     def of(cls, c: Config) -> Heads:
-        size = c.get("head_dim") or c.hidden_size // c.num_attention_heads
+        size = c.get("head_dim") or head_size(c.hidden_size, c.num_attention_heads)
         return cls(c.num_attention_heads, c.get("num_key_value_heads") or c.num_attention_heads, size)
 
 

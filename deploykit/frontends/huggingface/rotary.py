@@ -34,6 +34,9 @@ Settings: TypeAlias = Mapping[str, Any]
 MOST_POSITIONS = 1 << 22
 """The longest texts that have tables of positions."""
 
+WIDEST = 1 << 16
+"""The most channels of a head that have tables of positions."""
+
 TRAINED = "original_max_position_embeddings"
 """The length of the texts that a model was first trained for."""
 
@@ -54,6 +57,8 @@ def rotary(c: Config, text: Text, size: int, settings: Settings) -> Rotary:
     """The tables for heads of `size` channels."""
     if text.longest is None or text.longest > MOST_POSITIONS:
         raise UsageError("positions are tables here: say how long texts are, as in --dim seq=1..512")
+    if size > WIDEST:
+        raise UnsupportedModelError(f"heads of {size} channels, which turn by their positions; the most are {WIDEST}")
     turns, scale = frequencies(c, size, text.longest, settings)
     angles = np.arange(text.longest, dtype=np.float32)[:, None] * turns[None, :]
 

@@ -54,6 +54,13 @@ REFUSED = {
     "far steps": (node_model("ConvTranspose", [IMAGE, [3, 2, 3, 3]], strides=[1, 2**30]), "strides of 1073741824 lead"),
     "one axis": (node_model("ReverseSequence", [[4, "n"]], {"l": [1, 2, 3, 4]}, batch_axis=0), "axis 0 is both"),
     "boxes": (node_model("NonMaxSuppression", [[1, 4], [1, "n", 4]]), "'x0' has 2 axes; it must have 3"),
+    "padded strings": (
+        parse("(string[a, b] x) => (string[c, d] y) <int64[2] s = {5, 2}> { y = CenterCropPad(x, s) }"),
+        "strings are not supported by this operator",
+    ),
+    "half of strings": (
+        parse("(string[a, b] x) => (string[c, d] y) { y = Trilu(x) }"), "strings are not supported by this operator"
+    ),
     "no strides": (node_model("MaxPool", [IMAGE], kernel_shape=[3, 3], strides=[0, 1]), "strides of 0"),
     "dilations": (node_model("Conv", [IMAGE, [2, 3, 3, 3]], dilations=[HUGE, 1]), "dilations of"),
     "spread": (node_model("ConvTranspose", [IMAGE, [3, 2, 3, 3]], dilations=[1, 0]), "dilations of 0"),

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from deploykit.errors import UnsupportedModelError
-from deploykit.frontends.huggingface.blocks import BERT, Attention, post_norm
+from deploykit.frontends.huggingface.blocks import BERT, Attention, head_size, post_norm
 from deploykit.frontends.huggingface.distances import disentangled, log_places
 from deploykit.frontends.huggingface.families.bert import ENCODER_ONLY
 from deploykit.frontends.huggingface.folder import Config
@@ -106,9 +106,7 @@ def attention(encoder: Module, m: Module, c: Config, mask: Tensor) -> Attention:
         m.tensor(table @ m.array(f"{name}.weight").T + m.array(f"{name}.bias")) if kind in kinds else None
         for kind, name in zip(("c2p", "p2c"), names, strict=True)
     )
-    size, rest = divmod(c.hidden_size, c.num_attention_heads)
-    if rest:
-        raise UnsupportedModelError(f"{c.num_attention_heads} heads do not divide {c.hidden_size} channels in {c.path}")
+    size = head_size(c.hidden_size, c.num_attention_heads)
     if c.get("attention_head_size", size) != size:
         raise UnsupportedModelError(
             f"'attention_head_size' is {c.attention_head_size} in {c.path}; the importer computes only with {size}, "

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from deploykit.frontends.huggingface.blocks import head_size
 from deploykit.frontends.huggingface.decoders import FULL, LOCAL, kinds_of
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
@@ -44,7 +45,7 @@ THETAS = {FULL: "global_rope_theta", LOCAL: "local_rope_theta"}
     ),
 )
 def modernbert(m: Module, c: Config, text: Text) -> Tensor:
-    mask, size = as_mask(text.mask), c.hidden_size // c.num_attention_heads
+    mask, size = as_mask(text.mask), head_size(c.hidden_size, c.num_attention_heads)
     turns = {kind: rotary(c, text, size, settings_of(c, kind, theta)) for kind, theta in THETAS.items()}
     kinds = kinds_of(c, lambda number: number % c.global_attn_every_n_layers != 0)
     x = norm(m, "embeddings.norm", c, m.embedding("embeddings.tok_embeddings", text.ids, c.vocab_size))

@@ -12,6 +12,7 @@ from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.operators.softmax import softmax
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.architectures import Settings, architecture, fixed_picture, lists, pair
+from deploykit.frontends.huggingface.blocks import head_size
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.layers import as_sequence, conv, feed_forward, linear
 from deploykit.frontends.huggingface.registry import Outputs
@@ -91,10 +92,10 @@ def attention(m: Module, c: Config, x: Tensor, heads: int, mask: np.ndarray | No
 
     def by_head(name: str) -> Tensor:
         y = linear(a, name, x, width, bias=c.qkv_bias)
-        return y.reshape(batch, windows, points, heads, width // heads).transpose(0, 1, 3, 2, 4)
+        return y.reshape(batch, windows, points, heads, head_size(width, heads)).transpose(0, 1, 3, 2, 4)
 
     q, k, v = (by_head(name) for name in ("query", "key", "value"))
-    scores = (q @ k.transpose(0, 1, 2, 4, 3)) * (width // heads) ** -0.5 + places(a, c.window_size, heads)
+    scores = (q @ k.transpose(0, 1, 2, 4, 3)) * head_size(width, heads) ** -0.5 + places(a, c.window_size, heads)
     if mask is not None:
         scores = scores + m.tensor(mask.reshape(1, windows, 1, points, points).astype(np.float32))
     y = x.of(softmax(x.ctx, scores.value, 4)) @ v
