@@ -52,8 +52,7 @@ def answers(session: Session, depth: int, count: int = 1, length: int = ANSWER) 
         for _ in range(length):
             for sequence in sequences:
                 assert sequence.scores is not None
-                sequence.tokens.append(int(sequence.scores.argmax()))
-                sequence.scores = None
+                language.follow(sequence, int(sequence.scores.argmax()))
             language.step()
         return count * length / (time.perf_counter() - start)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -54,6 +54,12 @@ def chat(
         int | None,
         typer.Option("--max-tokens", min=1, metavar="NUMBER", help="The most tokens of an answer.", show_default=False),
     ] = None,
+    draft: Annotated[
+        Literal["ngram"] | None,
+        typer.Option(
+            "--draft", help="Guess tokens from the text so far: faster where answers repeat it.", show_default=False
+        ),
+    ] = None,
     options: Any,
     threads: Threads = 1,
     device: OnDevice = None,
@@ -69,7 +75,7 @@ def chat(
     from deploykit.sessions.session import open as open_artifact
 
     with open_artifact(artifact, threads=threads, device=device) as session:
-        converse(session, session.chat(system, max_tokens=max_tokens, **options), json_output=json_output)
+        converse(session, session.chat(system, max_tokens=max_tokens, draft=draft, **options), json_output=json_output)
 
 
 def run_prompt(session: Session, prompt: str, *, json_output: bool) -> None:

@@ -36,13 +36,15 @@ class PagesExhausted(UsageError):
 @dataclass(eq=False)
 class Sequence:
     """Tokens; `row` is that of the table of pages, None once the sequence has ended. After a step that read all of
-    them, `scores` (words) are those of what follows."""
+    them, `scores` (words) are those of what follows. `guesses` are what may follow; they are read with the tokens, and
+    `further` (guesses, words) are the scores of what follows each of them, as far as there was room."""
 
     tokens: list[int]
     row: int | None
     scores: np.ndarray | None = None
+    guesses: list[int] = field(default_factory=list)
+    further: list[np.ndarray] = field(default_factory=list)
     problem: DeploykitError | None = None
-    listeners: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Language:
@@ -150,6 +152,19 @@ class Language:
             # The last token is read again: the scores of what follows are asked for.
             self.pages.cut(self._row(sequence), min(common, len(given) - 1))
             sequence.tokens, sequence.scores, sequence.problem = given, None, None
+            sequence.guesses, sequence.further = [], []
+
+    def follow(self, sequence: Sequence, token: int) -> None:
+        """Let a token follow those of a sequence. If it was the next guess, what follows is known already; else what
+        was read of guesses is forgotten."""
+        with self._lock:
+            sequence.tokens.append(token)
+            if sequence.further and sequence.guesses[0] == token:
+                sequence.guesses.pop(0)
+                sequence.scores = sequence.further.pop(0)
+                return
+            sequence.scores, sequence.guesses, sequence.further = None, [], []
+            self.pages.cut(self._row(sequence), len(sequence.tokens) - 1)
 
     def end(self, sequence: Sequence) -> None:
         """Forget a sequence."""
@@ -185,8 +200,8 @@ class Language:
         room = self.at_once
         found = []
         waiting = [(len(s.tokens) - self.remembered(s), s) for s in self._open if s.problem is None]
-        for count, sequence in sorted((pair for pair in waiting if pair[0]), key=lambda pair: pair[0] > 1):
-            more = min(count, room)
+        for count, sequence in sorted((pair for pair in waiting if pair[0] > 0), key=lambda pair: pair[0] > 1):
+            more = min(count + len(sequence.guesses), room)
             if more and not self.pages.reserve(self._row(sequence), more):
                 sequence.problem = PagesExhausted(
                     f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, at token "
@@ -201,28 +216,30 @@ class Language:
         return found
 
     def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
-        scores = self._scores(parts, [stop - start if stop == len(s.tokens) else 0 for s, start, stop in parts])
+        scores = self._scores(parts, [max(0, stop - len(sequence.tokens) + 1) for sequence, _, stop in parts])
         for (sequence, start, stop), rows in zip(parts, scores, strict=True):
             self.pages.append(self._row(sequence), stop - start)
             if len(rows):
-                sequence.scores = rows[-1]
+                sequence.scores, sequence.further = rows[0], list(rows[1:])
 
     def _scores(
         self, parts: list[tuple[Sequence, int, int]], asked: list[int], every: bool = False
     ) -> list[np.ndarray]:
-        """Run the model on parts of sequences. Returns the scores (rows, words) after the last token of each part that
-        has `asked` ones, or after `every` token."""
+        """Run the model on parts of sequences. Returns the scores (rows, words) after as many of the last tokens of
+        each part as are `asked`, or after `every` token."""
         table = np.maximum(self.pages.table[[self._row(sequence) for sequence, *_ in parts]], 0)
         used = max(-(-stop // self.task.page) for *_, stop in parts)
         counts = [stop - start for _, start, stop in parts]
         ends = np.cumsum(counts)
         rows = [
-            np.arange(end - count, end) if every else np.arange(end - 1, end) if want else np.arange(0)
+            np.arange(end - (count if every else want), end)
             for end, count, want in zip(ends, counts, asked, strict=True)
         ]
         found = self._run(
             {
-                "tokens": np.concatenate([np.asarray(s.tokens[start:stop], np.int64) for s, start, stop in parts]),
+                "tokens": np.concatenate(
+                    [np.asarray([*s.tokens, *s.guesses][start:stop], np.int64) for s, start, stop in parts]
+                ),
                 "positions": np.concatenate([np.arange(start, stop) for _, start, stop in parts]),
                 "sequences": np.repeat(np.arange(len(parts)), counts),
                 "pages": np.ascontiguousarray(table[:, :used]),

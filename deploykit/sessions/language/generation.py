@@ -11,6 +11,7 @@ from deploykit.errors import UsageError
 from deploykit.language.sampling import Sampler
 from deploykit.language.stops import Stops
 from deploykit.options.generation import Sampling
+from deploykit.sessions.language.drafts import Ngrams
 
 if TYPE_CHECKING:
     from deploykit.sessions.language import engine
@@ -68,7 +69,9 @@ class Generation:
         stop: Sequence[str] = (),
         ends: Iterable[int] = (),
         kept: bool = False,
+        drafts: Ngrams | None = None,
     ) -> None:
+        self._drafts = drafts
         self._language, self.sequence, self._most, self._kept = language, sequence, most, kept
         self._sampler = Sampler(settings, language.task.words, language.library)
         self._stops, self._ends = Stops(stop, language.library), frozenset(ends)
@@ -96,13 +99,15 @@ class Generation:
 
     def _next(self) -> Piece:
         sequence, now = self.sequence, time.perf_counter
+        if sequence.scores is None and self._drafts is not None and self.tokens:
+            room = min(self._most - len(self.tokens), self._language.task.context - len(sequence.tokens))
+            sequence.guesses = self._drafts.guesses(sequence.tokens)[: max(room - 1, 0)]
         while sequence.scores is None:
             if sequence.problem is not None:
                 raise sequence.problem
             if sequence.row is None or not self._language.step():
                 raise sequence.problem or UsageError("this text has ended")
         token, logprob = self._sampler.choose(sequence.scores, sequence.tokens)
-        sequence.scores = None
         self.timings.tokens += 1
         if self._first is None:
             self._first = now()
@@ -114,7 +119,7 @@ class Generation:
         full = len(sequence.tokens) >= self._language.task.context
         if len(self.tokens) >= self._most or full:
             return self._last(token, logprob, "length")
-        sequence.tokens.append(token)
+        self._language.follow(sequence, token)
         shown, stopped = self._stops.add(self._stream.add([token]))
         self.text += shown
         if stopped:
@@ -123,6 +128,7 @@ class Generation:
 
     def _last(self, token: int, logprob: float, reason: Reason) -> Piece:
         """The last piece: what was held back is shown, too."""
+        self.sequence.scores, self.sequence.guesses, self.sequence.further = None, [], []
         text = self._stream.end([] if reason == "stop" else [token])
         shown, stopped = self._stops.add(text)
         shown += "" if stopped else self._stops.rest()
@@ -162,6 +168,7 @@ def start(
     ignore_end: bool = False,
     sequence: engine.Sequence | None = None,
     keep: bool = False,
+    draft: str | None = None,
     **sampling: Any,
 ) -> Generation:
     """Begin an answer to `tokens`; see `Session.generate`. With `keep`, the model remembers it afterwards. A `sequence`
@@ -171,6 +178,8 @@ def start(
     known = {entry.name for entry in fields(Sampling)}
     if unknown := sampling.keys() - known:
         raise UsageError(f"there is no setting '{min(unknown)}'; there are {', '.join(sorted(known))}")
+    if draft not in (None, "ngram"):
+        raise UsageError(f"draft is {draft!r:.40}; there is 'ngram', or None")
     settings = Sampling(**sampling)
     if sequence is None or sequence.row is None:
         sequence = language.begin(tokens)
@@ -180,7 +189,9 @@ def start(
     most = room if max_tokens is None else min(max_tokens, room)
     ends = () if ignore_end else language.task.stops
     try:
-        return Generation(language, sequence, settings, most=most, stop=stop, ends=ends, kept=keep)
+        return Generation(
+            language, sequence, settings, most=most, stop=stop, ends=ends, kept=keep, drafts=Ngrams() if draft else None
+        )
     except BaseException:
         language.end(sequence)
         raise

@@ -97,18 +97,23 @@ class Answering(ABC):
         stop: Sequence[str] = (),
         ignore_end: bool = False,
         tools: Any = None,
+        draft: str | None = None,
         **sampling: Any,
     ) -> Generation:
         """Continue a text, or the tokens of one, or answer the last of several messages, each with a `role` and
         `content`. Gives the pieces of the answer as they are written (`Generation`); `.read()` gives all of it.
 
         The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
-        that the model made for that, unless `ignore_end`, and before a text of `stop`. `sampling` are the settings of
-        `deploykit.options.generation.Sampling`, such as `temperature`, `top_p` and `seed`.
+        that the model made for that, unless `ignore_end`, and before a text of `stop`. With `draft="ngram"` tokens are
+        guessed from the text so far and confirmed several at a time: the same answer, faster where it repeats its
+        prompt. `sampling` are the settings of `deploykit.options.generation.Sampling`, such as `temperature`, `top_p`
+        and `seed`.
 
         Raises `UsageError` for an empty prompt, one that is too long, and for settings that are not possible."""
         tokens = prompt_of(self.language, prompt, tools)
-        return start(self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, **sampling)
+        return start(
+            self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, draft=draft, **sampling
+        )
 
     def chat(self, system: str | None = None, **settings: Any) -> Chat:
         """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`."""
