@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import deploykit
 from deploykit import ShapeError, UnsupportedModelError
+from tests.conformance.suite import cases
 from tests.frontends.onnx.harness import Check, by_onnxruntime, numbers
 
 
@@ -175,3 +176,14 @@ def test_more_skips_than_items(check: Check) -> None:
 def test_ngrams_that_do_not_fit_their_pool_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(UnsupportedModelError, match=words):
         deploykit.load(ngrams(**changes))
+
+
+def test_sets_that_do_not_fit_their_nodes_are_refused() -> None:
+    changed = cases()["test_ai_onnx_ml_tree_ensemble_set_membership"].model
+    assert changed is not None
+    (node,) = changed.graph.node
+    kept = [attribute for attribute in node.attribute if attribute.name != "membership_values"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    with pytest.raises(UnsupportedModelError, match="membership_values has 0 sets that end with NaN, for 2 nodes"):
+        deploykit.load(changed)

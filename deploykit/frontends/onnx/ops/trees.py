@@ -35,8 +35,11 @@ def tree_ensemble(ctx: Context, node: Node, x: Value) -> Value:
         )
     members = node.tensor("membership_values") if node.has("membership_values") else split[:0]
     counts = np.diff(np.flatnonzero(np.isnan(members)), prepend=-1) - 1
+    is_set = modes == MODES.index(MEMBER)
+    if len(counts) != is_set.sum():
+        raise Unsupported(f"membership_values has {len(counts)} sets that end with NaN, for {is_set.sum()} nodes")
     sizes = np.zeros(len(modes), np.int64)
-    sizes[modes == MODES.index(MEMBER)] = counts
+    sizes[is_set] = counts
     forest = Forest(
         feature=np.array(node.ints("nodes_featureids")),
         mode=modes,
