@@ -159,9 +159,11 @@ class _Importer:
         builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
         # One token at a time is a step of its own; sizes of 1 are the beginning of each range.
         tokens, most = extent(builder, Axis(TOKENS, maximum=min(AT_ONCE, self.context)), self._within(TOKENS))
-        sequences, _ = extent(builder, Axis(SEQUENCES, maximum=TOGETHER), self._within(SEQUENCES))
-        blocks = builder.dim("blocks", 1, -(-self.context // PAGE))
-        pages, _ = extent(builder, Axis(PAGES), self._within(PAGES))
+        sequences, together = extent(builder, Axis(SEQUENCES, maximum=TOGETHER), self._within(SEQUENCES))
+        most_blocks = -(-self.context // PAGE)
+        blocks = builder.dim("blocks", 1, most_blocks)
+        # By default as many as all sequences of the greatest length have.
+        pages, _ = extent(builder, Axis(PAGES), self._within(PAGES) or {PAGES: (1, (together or 1) * most_blocks)})
         rows = builder.dim("rows", 0, most)
         assert family.remembers is not None
         names = [cache_name(layer) for layer, _ in enumerate(family.remembers(folder.config))]

@@ -2,7 +2,7 @@
    may be chosen. */
 #include "language.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 typedef struct candidate {
@@ -51,7 +51,7 @@ const char* dk_sampling_fault(const dk_sampling* s) {
         return "penalty_last";
     }
     for (int32_t i = 0; i < s->bias_count; ++i) {
-        if (isnan(s->biases[i].value) || s->biases[i].value > huge) {
+        if (s->biases[i].value != s->biases[i].value || s->biases[i].value > huge) {
             return "logit_bias";
         }
     }
@@ -63,12 +63,22 @@ size_t dk_sample_bytes(int32_t words) {
     return sizeof(candidate) * count + (4 * count + 7) / 8 * 8;
 }
 
+/* The greatest whole number up to a small number. */
+static double below(double x) {
+    double whole = (double)(int64_t)x;
+    return whole > x ? whole - 1.0 : whole;
+}
+
+static double magnitude(double x) {
+    return x < 0.0 ? -x : x;
+}
+
 /* exp(x) for x <= 0, by a polynomial: the same on every machine. */
 static double power(double x) {
     if (!(x > -700.0)) {
         return 0.0;
     }
-    double whole = floor(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = 1.0;
+    double whole = below(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = 1.0;
     for (int i = 13; i > 0; --i) {
         sum = 1.0 + sum * r / i;
     }
@@ -93,7 +103,7 @@ static double logarithm(double x) {
 }
 
 double dk_log_sum(const float* scores, int32_t words) {
-    float top = -INFINITY;
+    float top = scores[0];
     for (int32_t i = 0; i < words; ++i) {
         top = scores[i] > top ? scores[i] : top;
     }
@@ -175,7 +185,7 @@ static int32_t first_of(candidate* found, int32_t count, int32_t most, double p)
 /* Keep those whose information differs least from the average. (Source: Meister et al., "Locally Typical Sampling",
    2023.) The scores are replaced meanwhile, and restored from `scores`. */
 static int32_t typical(candidate* found, int32_t count, double p, float* scores) {
-    float top = -INFINITY;
+    float top = found[0].score;
     double total = 0.0, average = 0.0, sum = 0.0;
     for (int32_t i = 0; i < count; ++i) {
         top = found[i].score > top ? found[i].score : top;
@@ -186,13 +196,13 @@ static int32_t typical(candidate* found, int32_t count, double p, float* scores)
     double base = top + logarithm(total);
     for (int32_t i = 0; i < count; ++i) {
         double information = base - found[i].score;
-        if (found[i].score > -INFINITY) {
+        if (found[i].score >= -FLT_MAX) {
             average += power(-information) * information;
         }
     }
     for (int32_t i = 0; i < count; ++i) {
         scores[found[i].token] = found[i].score;
-        found[i].score = (float)-fabs(base - found[i].score - average);
+        found[i].score = (float)-magnitude(base - found[i].score - average);
     }
     build(found, count);
     int32_t kept = 0;
@@ -272,7 +282,7 @@ dk_status dk_sample(
         return DK_ERROR_USAGE;
     }
     for (int32_t i = 0; i < words; ++i) {
-        if (!(scores[i] < INFINITY)) {
+        if (!(scores[i] <= FLT_MAX)) {
             return DK_ERROR_DATA;
         }
         found[i].score = scores[i];
@@ -285,7 +295,7 @@ dk_status dk_sample(
     }
     penalised(s, found, words, earlier, count, times);
     int32_t best = greatest(found, words);
-    if (found[best].score == -INFINITY) {
+    if (found[best].score < -FLT_MAX) {
         return DK_ERROR_DATA;
     }
     if (s->temperature > 0.0f) {
