@@ -43,5 +43,5 @@ KINDS: Mapping[str, Kind] = {
 def find_kind(name: str) -> Kind:
     """The kind of that name. Raises `UsageError` if there is none."""
     if name not in KINDS:
-        raise UsageError(f"weights cannot be '{name}'; there are {' and '.join(KINDS)}")
+        raise UsageError(f"weights cannot be '{name}'; there are {', '.join(KINDS)}")
     return KINDS[name]
