@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -73,35 +74,38 @@ def test_speeds(artifact: Path) -> None:
 
 
 def at_a_terminal(artifact: Path, *lines: str) -> str:
-    """What a terminal shows; the letter C with a circumflex stands for Ctrl-C."""
+    """What a terminal shows; `^C` stands for Ctrl-C."""
     parent, child = pty.openpty()
     call = [*DEPLOYKIT, "chat", str(artifact)]
     process = subprocess.Popen(call, stdin=child, stdout=child, stderr=child, start_new_session=True)
     os.close(child)
     shown = b""
 
-    def read(until: bytes) -> None:
+    def prompted() -> None:
+        """Wait until there is a prompt, and nothing follows it."""
         nonlocal shown
         end = time.monotonic() + 60
-        while until not in shown[read.seen :]:  # type: ignore[attr-defined]
-            assert time.monotonic() < end, shown.decode()
-            try:
+        while time.monotonic() < end:
+            if select.select([parent], [], [], 0.5)[0]:
                 shown += os.read(parent, 1 << 12)
-            except OSError:
+            elif shown.endswith(b"> "):
                 return
-        read.seen = len(shown)  # type: ignore[attr-defined]
+        pytest.fail(f"no prompt within a minute: {shown.decode()}")
 
-    read.seen = 0  # type: ignore[attr-defined]
-    read(b"> ")
-    for line in lines:
-        if line == "^C":
-            process.send_signal(signal.SIGINT)
-        else:
-            os.write(parent, line.encode() + b"\n")
-        read(b"> ")
-    os.write(parent, b"\x04")
-    assert process.wait(60) == 0
-    os.close(parent)
+    try:
+        prompted()
+        for line in lines:
+            if line == "^C":
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(parent, line.encode() + b"\n")
+            prompted()
+        os.write(parent, b"\x04")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(parent)
     return shown.decode()
 
 
