@@ -156,6 +156,13 @@ def evaluate(node: Node, inputs: Sequence[AnyValue | None]) -> list[np.ndarray] 
         return None
 
 
+CHOICES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "NegativeLogLikelihoodLoss": ("reduction", ("none", "sum", "mean")),
+    "SoftmaxCrossEntropyLoss": ("reduction", ("none", "sum", "mean")),
+}
+"""Attributes of operators with a function body, and the values that they may have: the bodies do not check them."""
+
+
 def has_function_body(node: Node) -> bool:
     """Whether the operator's schema defines it in terms of other operators."""
     schema = schema_of(node)
@@ -163,8 +170,12 @@ def has_function_body(node: Node) -> bool:
 
 
 def function_body(node: Node, inputs: Sequence[AnyValue | None]) -> ir.Function | None:
-    """The schema's function body for this node, or `None`."""
+    """The schema's function body for this node, or `None`. Raises `Unsupported` for an attribute whose value the
+    operator has not."""
     schema = schema_of(node)
+    if node.domain == "" and node.op_type in CHOICES:
+        name, values = CHOICES[node.op_type]
+        node.choice(name, values, "mean")
     if schema is None:
         return None
     if schema.has_function:

@@ -411,3 +411,18 @@ def test_inputs_with_values_are_noted() -> None:
     assert note.endswith("which runs cannot replace: 'w'")
     model.ir_version = 3
     assert not deploykit.load(model).notes
+
+
+@pytest.mark.parametrize("operator", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])
+def test_a_loss_with_an_unknown_reduction(operator: str) -> None:
+    node = helper.make_node(operator, ["x", "labels"], ["y"], reduction="median")
+    inputs = [("x", TensorProto.FLOAT, [3, 5]), ("labels", TensorProto.INT64, [3])]
+    graph = helper.make_graph(
+        [node],
+        "loss",
+        [helper.make_tensor_value_info(*port) for port in inputs],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedModelError, match="reduction is 'median'; it must be one of none, sum, mean"):
+        deploykit.load(model)
