@@ -24,6 +24,7 @@ from deploykit.compiler.operators.anchors.grouped import QUADS, GroupPacking
 from deploykit.compiler.operators.building.imperative import Array, Code, imperative
 from deploykit.compiler.operators.building.integers import expr
 from deploykit.compiler.operators.quantized.groups import GROUP
+from deploykit.compiler.schedules.integer.dot import DOTS
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
 
@@ -39,66 +40,34 @@ LANES = 16
 @dataclass(frozen=True)
 class GroupDot:
     """An instruction for products of codes with left factors, exact for codes with `most_bits`. `left` and
-    `right` are the dtypes in which it takes them. `apply(sums, codes, left, lanes)` gives the new sums of `lanes`
-    columns. With `pairs` it takes factors of 16 bits, so that a vector has the four codes of half of the columns, and
-    each column two sums."""
+    `right` are the dtypes in which it takes them. With `pairs` it takes factors of 16 bits, so that a vector has the
+    four codes of half of the columns, and each column two sums."""
 
     name: str
     left: str
     right: str
     most_bits: int
-    apply: Callable[[Expr, Expr, Expr, int], Expr]
     pairs: bool = False
 
-
-def _call(name: str, dtype: str, *operands: Expr) -> Expr:
-    return tirx.call_llvm_pure_intrin(dtype, name, *operands)
-
-
-_PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-_BYTE_PAIRS = {
-    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
-    8: "llvm.x86.avx2.pmadd.ub.sw",
-    16: "llvm.x86.avx512.pmaddubs.w.512",
-}
-_QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (128, 256, 512)}
+    def added(self, sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
+        """The new sums of `lanes` columns. Codes take the operand of the instruction that has no sign."""
+        unsigned = self.right == "uint8"
+        return DOTS[self.name].apply(sums, *((codes, left) if unsigned else (left, codes)), lanes)
 
 
-def _vpdpbusd(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
-    return _call(_QUADS[lanes], f"int32x{lanes}", sums, codes, left)
-
-
-def _pmaddubsw(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
-    pairs = _call(_BYTE_PAIRS[lanes], f"int16x{2 * lanes}", codes, left)
-    ones = repeated(tirx.const(1, "int16"), 2 * lanes)
-    return sums + _call(_PAIRS[lanes], f"int32x{lanes}", pairs, ones)
-
-
-def _sdot(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
-    return _call("llvm.aarch64.neon.sdot", f"int32x{lanes}", sums, codes, left)
-
-
-def _pmaddwd(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
-    return sums + _call(_PAIRS[lanes], f"int32x{lanes}", codes, left)
-
-
-def _dot_i16x8(sums: Expr, codes: Expr, left: Expr, lanes: int) -> Expr:
-    return sums + _call("llvm.wasm.dot", f"int32x{lanes}", codes, left)
-
-
-DOTS = (
-    GroupDot("vpdpbusd", "int8", "uint8", 8, _vpdpbusd),
-    GroupDot("sdot", "int8", "int8", 4, _sdot),
-    GroupDot("pmaddubsw", "int8", "uint8", 4, _pmaddubsw),
-    GroupDot("pmaddwd", "int16", "int16", 8, _pmaddwd, pairs=True),
-    GroupDot("dot_i16x8", "int16", "int16", 8, _dot_i16x8, pairs=True),
+GROUP_DOTS = (
+    GroupDot("vpdpbusd", "int8", "uint8", 8),
+    GroupDot("sdot", "int8", "int8", 4),
+    GroupDot("pmaddubsw", "int8", "uint8", 4),
+    GroupDot("pmaddwd", "int16", "int16", 8, pairs=True),
+    GroupDot("dot_i16x8", "int16", "int16", 8, pairs=True),
 )
 """All of them, best first."""
 
 
 def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
     """The best instruction of a device for codes of this format; None if it has none."""
-    fits = [dot for dot in DOTS if dot.name in device.dots and packing.format.bits <= dot.most_bits]
+    fits = [dot for dot in GROUP_DOTS if dot.name in device.dots and packing.format.bits <= dot.most_bits]
     return fits[0] if fits else None
 
 
@@ -274,7 +243,7 @@ class _Emitter:
             factors = tirx.reinterpret(f"{dot.left}x{4 * count}", repeated(four, count))
             for half in range(halves):
                 taken = codes.vector(4 * count, (quad * halves + half) * 4 * count)
-                value = dot.apply(sums.vector(lanes, half * lanes), taken, factors, lanes)
+                value = dot.added(sums.vector(lanes, half * lanes), taken, factors, lanes)
                 sums.put(value, lanes, half * lanes)
         return sums
 
