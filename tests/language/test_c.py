@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import deploykit
 from deploykit.sessions.session import Session
@@ -75,14 +72,6 @@ int main(void) {
     return 0;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    place = tmp_path_factory.mktemp("language")
-    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
-    with deploykit.open(place / "dist") as opened:
-        yield opened
 
 
 def test_answers(tmp_path: Path, session: Session) -> None:

@@ -15,16 +15,8 @@ from pathlib import Path
 import pytest
 
 import deploykit
-from tests.language.models import write_language_model
 
 DEPLOYKIT = [sys.executable, "-m", "deploykit"]
-
-
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("language")
-    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
-    return place / "dist"
 
 
 def ran(*arguments: object, text: str = "", status: int = 0) -> str:

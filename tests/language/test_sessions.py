@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +18,6 @@ from deploykit.sessions.session import Session
 from tests.language.models import END, TEMPLATE, WORDS, write_language_model
 
 MESSAGES = [{"role": "user", "content": "abc"}]
-
-
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("language")
-    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
-    return place / "dist"
-
-
-@pytest.fixture
-def session(artifact: Path) -> Iterator[Session]:
-    with deploykit.open(artifact) as opened:
-        yield opened
 
 
 def greedy(session: Session, prompt: str, count: int) -> list[int]:
@@ -99,6 +87,27 @@ def test_a_conversation_is_remembered(session: Session) -> None:
     assert chat.messages == [{"role": "system", "content": "s"}]
     chat.close()
     assert session.language.pages.unused == session.language.pages.count
+
+
+def test_steps_of_other_threads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step reads a text whose every token's scores are asked for."""
+    language = session.language
+    tokens = [int(token) for token in np.arange(language.task.context) % 50]
+    expected = session.logits(tokens)
+    begin = language.begin
+    threads = []
+
+    def begun(tokens: Sequence[int]) -> object:
+        sequence = begin(tokens)
+        threads.append(threading.Thread(target=language.step))
+        threads[0].start()
+        threads[0].join(0.3)
+        return sequence
+
+    monkeypatch.setattr(language, "begin", begun)
+    found = session.logits(tokens)
+    threads[0].join()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_an_answer_that_is_dropped_is_forgotten(session: Session) -> None:

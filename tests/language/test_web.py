@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,14 +24,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("language")
     deploykit.build(write_language_model(place / "model.gguf"), "webgpu", output=place / "web")
     return place / "web"
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    place = tmp_path_factory.mktemp("language")
-    deploykit.build(write_language_model(place / "model.gguf"), output=place / "dist")
-    with deploykit.open(place / "dist") as opened:
-        yield opened
 
 
 def test_answers_are_those_of_the_host(package: Path, session: Session) -> None:
@@ -64,6 +55,25 @@ def test_pieces_stops_and_what_is_remembered(package: Path, session: Session) ->
     assert "".join(parts) == whole[: whole.find(whole[5:8])]
     assert read_again == 1
     assert count == len("Q:abc") + 1 + len("A:")
+
+
+def test_answers_at_once(package: Path, session: Session) -> None:
+    """Also the first ones, for which memory is made, and those that are asked for while it is made anew."""
+    options = "{ maxTokens: 12, ignoreEnd: true }"
+    texts = ("hello", "abc")
+    calls = ", ".join(f"model.complete('{text}', {options})" for text in texts)
+    script = f"""await (async () => {{
+      const first = await Promise.all([{calls}]);
+      const made = model.reset({{ pages: 2 }});
+      const second = await Promise.all([{calls}, made, model.reset({{ pages: 2 }})]);
+      return [...first, ...second.slice(0, 2)].map(({{ tokens }}) => tokens);
+    }})()"""
+    expected = []
+    for text in texts:
+        answer = session.generate(text, max_tokens=12, ignore_end=True)
+        answer.read()
+        expected.append(answer.tokens)
+    assert evaluated(package, script) == [*expected, *expected]
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,8 @@ function methodsOf(loaded, { task, tokenizer, own }) {
   const resetStates = model.reset.bind(model);
   const most = step.dims.find(({ name }) => name === 'tokens')?.maximum ?? task.context;
   const blocks = Math.ceil(task.context / task.page);
+  /** @type {Promise<void> | null} while memory is made */
+  let making = null;
   /** @type {Chooser | null} */
   let chooser = null;
   /** @type {Sequence[]} */
@@ -180,9 +182,19 @@ function methodsOf(loaded, { task, tokenizer, own }) {
     if (sequences.some(({ busy }) => busy)) {
       throw new UsageError('an answer is being written: end it first');
     }
-    await resetStates({ pages });
-    sequences = [];
-    chooser = new Chooser(own, task, pages);
+    const made = resetStates({ pages }).then(() => {
+      sequences = [];
+      chooser = new Chooser(own, task, pages);
+    });
+    making = made;
+    await made.finally(() => (making = making === made ? null : making));
+  };
+
+  /** Wait until there is memory, and none is made. */
+  const ready = async () => {
+    while (making || !chooser) {
+      await (making ? making.catch(() => {}) : reset());
+    }
   };
 
   /** A sequence for these tokens, with what is remembered of them. */
@@ -267,9 +279,7 @@ function methodsOf(loaded, { task, tokenizer, own }) {
     }
     const ends = new Set(asked.ignoreEnd ? [] : task.stops);
     const decode = tokenizer.stream();
-    if (!chooser) {
-      await reset();
-    }
+    await ready();
     /** @type {Answer} */
     const answer = {
       text: '',

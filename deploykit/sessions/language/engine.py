@@ -46,6 +46,11 @@ class Sequence:
     further: list[np.ndarray] = field(default_factory=list)
     problem: DeploykitError | None = None
 
+    def part(self, start: int, stop: int) -> list[int]:
+        """The tokens from one to another; guesses follow the last one."""
+        count = len(self.tokens)
+        return self.tokens[start:stop] + self.guesses[max(start - count, 0) : max(stop - count, 0)]
+
 
 class Language:
     """What a session does for a language model. `run` runs `step`, `reset` makes its states. Any number of threads may
@@ -107,15 +112,18 @@ class Language:
         sequences."""
         given = self.checked(tokens)
         with self._lock:
-            row = self.pages.begin()
-            if row is None:
-                raise UsageError(
-                    f"there are {self._most} texts already, as many as this artifact takes: end one, or build it with "
-                    f"--dim sequences=..{2 * self._most}"
-                )
-            sequence = Sequence(given, row)
-            self._open.append(sequence)
-            return sequence
+            return self._opened(given, self.pages.begin())
+
+    def _opened(self, tokens: list[int], row: int | None) -> Sequence:
+        """A sequence in a row of the table of pages. Raises `UsageError` if there was none."""
+        if row is None:
+            raise UsageError(
+                f"there are {self._most} texts already, as many as this artifact takes: end one, or build it with "
+                f"--dim sequences=..{2 * self._most}"
+            )
+        sequence = Sequence(tokens, row)
+        self._open.append(sequence)
+        return sequence
 
     def checked(self, tokens: Iterable[int]) -> list[int]:
         """The tokens. Raises `UsageError` for those that are none, and for too many or none at all."""
@@ -135,11 +143,7 @@ class Language:
         """A new sequence with the same tokens, which shares what the model remembers of them."""
         with self._lock:
             row = self.pages.fork(self._row(sequence), len(sequence.tokens))
-            if row is None:
-                raise UsageError(f"there are {self._most} texts already, as many as this artifact takes")
-            other = Sequence(list(sequence.tokens), row)
-            self._open.append(other)
-            return other
+            return self._opened(list(sequence.tokens), row)
 
     def replace(self, sequence: Sequence, tokens: Iterable[int]) -> None:
         """Give a sequence other tokens. What it has in common with them stays in memory. Raises `UsageError`."""
@@ -237,9 +241,7 @@ class Language:
         ]
         found = self._run(
             {
-                "tokens": np.concatenate(
-                    [np.asarray([*s.tokens, *s.guesses][start:stop], np.int64) for s, start, stop in parts]
-                ),
+                "tokens": np.concatenate([np.asarray(s.part(start, stop), np.int64) for s, start, stop in parts]),
                 "positions": np.concatenate([np.arange(start, stop) for _, start, stop in parts]),
                 "sequences": np.repeat(np.arange(len(parts)), counts),
                 "pages": np.ascontiguousarray(table[:, :used]),
@@ -250,9 +252,9 @@ class Language:
 
     def logits(self, tokens: Iterable[int]) -> np.ndarray:
         """The scores (tokens, words) of what follows each token of a text."""
-        sequence = self.begin(tokens)
-        try:
-            with self._lock:
+        with self._lock:  # from the beginning: a step of another thread would read the text
+            sequence = self.begin(tokens)
+            try:
                 found = []
                 for start in range(0, len(sequence.tokens), self.at_once):
                     stop = min(start + self.at_once, len(sequence.tokens))
@@ -261,5 +263,5 @@ class Language:
                     found += self._scores([(sequence, start, stop)], [1], every=True)
                     self.pages.append(self._row(sequence), stop - start)
                 return np.concatenate(found)
-        finally:
-            self.end(sequence)
+            finally:
+                self.end(sequence)
