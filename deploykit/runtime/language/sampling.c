@@ -78,9 +78,14 @@ static double power(double x) {
     if (!(x > -700.0)) {
         return 0.0;
     }
-    double whole = below(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = 1.0;
-    for (int i = 13; i > 0; --i) {
-        sum = 1.0 + sum * r / i;
+    /* 1 / i! */
+    static const double inverse[] = {
+        1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
+        1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800
+    };
+    double whole = below(x * 1.4426950408889634 + 0.5), r = x - whole * 0.6931471805599453, sum = inverse[13];
+    for (int i = 12; i >= 0; --i) {
+        sum = sum * r + inverse[i];
     }
     uint64_t bits = (uint64_t)(1023 + (int64_t)whole) << 52;
     double scale;
