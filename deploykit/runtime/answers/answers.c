@@ -69,6 +69,17 @@ void dk_make_scores(dk_scores scores, float* values, int64_t count) {
     }
 }
 
+bool dk_set_axis(const dk_model_descriptor* descriptor, int64_t* dims, int32_t input, int32_t axis, int64_t extent) {
+    const dk_axis* found = &descriptor->inputs[input].shape[axis];
+    const dk_dim* dim;
+    if (found->dim < 0) {
+        return found->dim != DK_AXIS_FIXED || found->extent == extent;
+    }
+    dim = &descriptor->dims[found->dim];
+    dims[found->dim] = extent;
+    return dim->minimum <= extent && (dim->maximum < 0 || extent <= dim->maximum);
+}
+
 dk_status dk_plan_run(
     const dk_functions* functions, dk_model* model, int32_t rank, const int64_t* shape, uint64_t before, uint64_t after,
     dk_single_run* run

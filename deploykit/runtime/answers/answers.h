@@ -78,6 +78,9 @@ void dk_fill_tensor(dk_tensor* tensor, void* data, size_t bytes, dk_dtype dtype)
 void dk_softmax(float* values, int64_t count);
 void dk_make_scores(dk_scores scores, float* values, int64_t count);
 
+/* Set a dim that is an axis of an input. Returns whether the axis may have this extent. */
+bool dk_set_axis(const dk_model_descriptor* descriptor, int64_t* dims, int32_t input, int32_t axis, int64_t extent);
+
 /* Find what a run with a float32 input of this shape needs. After an error, `bytes` of `run` is SIZE_MAX. */
 dk_status dk_plan_run(
     const dk_functions* functions, dk_model* model, int32_t rank, const int64_t* shape, uint64_t before, uint64_t after,

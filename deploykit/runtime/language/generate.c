@@ -9,18 +9,6 @@ static int32_t blocks_of(const dk_language_task* task, int32_t tokens) {
     return (tokens + task->page - 1) / task->page;
 }
 
-/* Set a dim that is an axis of an input. Returns whether the axis may have this extent. */
-static bool set_axis(const dk_language_task* task, int64_t* dims, int32_t input, int32_t axis, int64_t extent) {
-    const dk_axis* found = &task->descriptor->inputs[input].shape[axis];
-    const dk_dim* dim;
-    if (found->dim < 0) {
-        return found->dim != DK_AXIS_FIXED || found->extent == extent;
-    }
-    dim = &task->descriptor->dims[found->dim];
-    dims[found->dim] = extent;
-    return dim->minimum <= extent && (dim->maximum < 0 || extent <= dim->maximum);
-}
-
 /* The dims of the largest step; false if the model does not take so much. */
 static bool dims_of(const dk_language_task* task, const dk_language_room* room, int64_t* dims) {
     const int32_t blocks = blocks_of(task, room->tokens);
@@ -29,8 +17,9 @@ static bool dims_of(const dk_language_task* task, const dk_language_room* room, 
     }
     memset(dims, 0, DK_MAX_RANK * sizeof *dims);
     dims[task->pages_dim] = blocks;
-    return room->at_once >= 1 && set_axis(task, dims, TOKENS, 0, room->at_once) && set_axis(task, dims, TABLE, 0, 1) &&
-           set_axis(task, dims, TABLE, 1, blocks) && set_axis(task, dims, ROWS, 0, 1);
+    return room->at_once >= 1 && dk_set_axis(task->descriptor, dims, TOKENS, 0, room->at_once) &&
+           dk_set_axis(task->descriptor, dims, TABLE, 0, 1) && dk_set_axis(task->descriptor, dims, TABLE, 1, blocks) &&
+           dk_set_axis(task->descriptor, dims, ROWS, 0, 1);
 }
 
 /* Where the parts of a workspace begin, and at last where it ends. */

@@ -28,18 +28,6 @@ static int32_t limit_of(const dk_texts* own, const dk_texts_room* room) {
     return most > 0 && most < room->tokens ? most : room->tokens;
 }
 
-/* Set a dim that is an axis of an input. Returns whether the axis may have this extent. */
-static bool set_axis(const dk_texts_task* task, int64_t* dims, int32_t input, int32_t axis, int64_t extent) {
-    const dk_axis* found = &task->descriptor->inputs[input].shape[axis];
-    const dk_dim* dim;
-    if (found->dim < 0) {
-        return found->dim != DK_AXIS_FIXED || found->extent == extent;
-    }
-    dim = &task->descriptor->dims[found->dim];
-    dims[found->dim] = extent;
-    return dim->minimum <= extent && (dim->maximum < 0 || extent <= dim->maximum);
-}
-
 /* The arena for runs with this room; INT64_MAX if the model does not take so much. */
 static int64_t arena_bytes(const dk_texts* own, const dk_texts_room* room) {
     const dk_texts_task* task = own->task;
@@ -49,10 +37,11 @@ static int64_t arena_bytes(const dk_texts* own, const dk_texts_room* room) {
         dims[i] = task->descriptor->dims[i].minimum;
     }
     if (is_ragged(own)) {
-        fits = fits && set_axis(task, dims, task->lengths, 0, room->texts);
-        fits = fits && set_axis(task, dims, task->ids, 0, room->tokens);
+        fits = fits && dk_set_axis(task->descriptor, dims, task->lengths, 0, room->texts);
+        fits = fits && dk_set_axis(task->descriptor, dims, task->ids, 0, room->tokens);
     } else {
-        fits = fits && set_axis(task, dims, task->ids, 0, 1) && set_axis(task, dims, task->ids, 1, room->tokens);
+        fits = fits && dk_set_axis(task->descriptor, dims, task->ids, 0, 1) &&
+               dk_set_axis(task->descriptor, dims, task->ids, 1, room->tokens);
     }
     return fits ? task->arena_bytes(dims) : INT64_MAX;
 }
