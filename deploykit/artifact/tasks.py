@@ -101,7 +101,8 @@ class LanguageEntry(_Task):
     """A model that continues texts. A sequence has at most `context` tokens; their keys and values are in pages of
     `page` tokens. What is more than `window` tokens back is not read again; None: all is. There are `words` tokens, and
     one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
-    `special` tokens by their names; without one, there is none."""
+    `special` tokens by their names; without one, there is none. `form` is what the template does, for runtimes without
+    that language; None if it does more."""
 
     takes: Literal["messages"] = "messages"
     kind: Literal["generate"] = "generate"

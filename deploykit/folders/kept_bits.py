@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.graph.quantize_weights import STORED, quantize_weights
+from deploykit.frontends.gguf.importer import GgufWeights
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import ImportedModel
@@ -18,8 +19,6 @@ LEAST = 1 << 10
 def with_bits(model: ImportedModel, folder: Folder) -> ImportedModel:
     """The model, whose large weights are stored as in the file where there are kernels for their format. Notes say how
     many there are of each format, and which others became float32."""
-    from deploykit.frontends.gguf.importer import GgufWeights
-
     module, found = quantize_weights(model.module, STORED, LEAST)
     weights = folder.weights
     assert isinstance(weights, GgufWeights)

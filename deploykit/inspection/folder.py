@@ -94,7 +94,7 @@ def inspect_folder(path: Path, dims: DimBounds | None = None) -> FolderReport:
         if generates(folder):
             model, route, reason = generating_model(folder, dims), "own", f"there is a family for '{kind}'"
         else:
-            found = import_model(path, dims)
+            found = import_model(folder, dims)
             model, route, reason = found.model, found.route, found.reason
     except UnsupportedModelError as error:
         return replace(report, reason=str(error))

@@ -32,6 +32,7 @@ class Sampler:
         if fault is not None:
             name = fault.decode()
             raise UsageError(f"{name} is {getattr(settings, name)!r:.40}, which is not possible")
+        self._last = settings.penalty_last
         self._random = ctypes.c_uint64(settings.seed)
         self._workspace = np.empty(self._library.dk_sample_bytes(words) // 8, np.int64)
 
@@ -39,7 +40,8 @@ class Sampler:
         """The next token after `earlier`, and the logarithm of its probability. `scores` are (words). Raises
         `DataError` if no token is possible."""
         given = np.ascontiguousarray(scores, np.float32)
-        seen = np.asarray(earlier, np.int32)
+        start = 0 if self._last < 0 else max(len(earlier) - self._last, 0)
+        seen = np.asarray(earlier[start:], np.int32)
         choice = CChoice()
         status = self._library.dk_sample(
             *(ctypes.byref(self._settings), given.ctypes.data, self._words, seen.ctypes.data, len(seen)),

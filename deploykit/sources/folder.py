@@ -50,10 +50,10 @@ class FolderFrontend:
         from deploykit.frontends.huggingface.generation import generates
         from deploykit.frontends.huggingface.hub import downloaded
 
-        place = downloaded(source)
-        if options.generate and options.route != "torch" and generates(folder := read_folder(place)):
+        folder = read_folder(downloaded(source))
+        if options.generate and options.route != "torch" and generates(folder):
             return generating_model(folder, dims)
-        return load_model(place, dims, options.route)
+        return load_model(folder, dims, options.route)
 
     def file(self, source: Any) -> Path | None:
         from deploykit.frontends.huggingface.folder import CONFIG

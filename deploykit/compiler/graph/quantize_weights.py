@@ -73,8 +73,8 @@ class Quantized:
     """How many weights have numbers that the form has not."""
     weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
-    formats: dict[tuple[object, ...], str] = field(default_factory=dict, repr=False)
-    """The format of a weight in groups."""
+    formats: dict[relax.Constant, str] = field(default_factory=dict, repr=False)
+    """The format of a weight in groups, by its codes."""
     names: dict[str, int] = field(default_factory=dict)
     """How many weights have each format."""
     words: set[int] = field(default_factory=set, repr=False)
@@ -116,17 +116,17 @@ class _Function(ABC):
         self.rows: dict[relax.Expr, tuple[relax.Var, relax.Var]] = {}
 
     @abstractmethod
-    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
-        """The arrays that stand for a weight whose numbers along `axis` share what can be shared; None if there are
-        none."""
+    def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
+        """The constants that stand for a weight whose numbers along `axis` share what can be shared; None if it
+        stays."""
 
     @abstractmethod
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         """`left` times a weight, which has that shape. May add to `bindings`."""
 
     @abstractmethod
-    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
-        """An element of a table in float32."""
+    def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
+        """Rows of a table, in a tensor of this shape. May add to `bindings`."""
 
     def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
         self.bindings, self.rows = [], {}
@@ -183,15 +183,6 @@ class _Function(ABC):
         self.found.tables += 1
         return self.looked_up(stored, operands[1], row, list(value.ty.shape))
 
-    def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
-        """Rows of a table, in a tensor of this shape."""
-
-        def rows(*tensors: te.Tensor) -> te.Tensor:
-            *parts, given = tensors
-            return compute(shape, lambda *at: self.element(parts, row(given, at), at[-1]), name="rows")
-
-        return call_te(self.builder, rows, *table, places, name="rows")
-
     def bound(self, name: str, value: relax.Call) -> relax.Var:
         """A new variable for `value`."""
         value = self.builder.normalize(value)
@@ -205,8 +196,20 @@ class _Function(ABC):
             return False
         return math.prod(static(extent) or 0 for extent in weight.ty.shape) >= self.least
 
+
+class _Elements(_Function):
+    """Weights with an element for each of theirs."""
+
+    @abstractmethod
+    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
+        """The arrays that stand for a weight whose numbers along `axis` share what can be shared; None if there are
+        none."""
+
+    @abstractmethod
+    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        """An element of a table in float32."""
+
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
-        """The constants that stand for `weight`; None if it stays."""
         if not self.is_large(weight):
             return None
         array = array_of(weight)
@@ -221,8 +224,15 @@ class _Function(ABC):
                 self.found.count(array, found)
         return self.found.weights[key]
 
+    def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
+        def rows(*tensors: te.Tensor) -> te.Tensor:
+            *parts, given = tensors
+            return compute(shape, lambda *at: self.element(parts, row(given, at), at[-1]), name="rows")
 
-class _Halves(_Function):
+        return call_te(self.builder, rows, *table, places, name="rows")
+
+
+class _Halves(_Elements):
     """Weights in float16."""
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
@@ -243,7 +253,7 @@ class _Halves(_Function):
         return table[0](row, column).astype("float32")
 
 
-class _Integers(_Function):
+class _Integers(_Elements):
     """Weights in int8, with a step for each column of a weight or row of a table."""
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
@@ -313,20 +323,17 @@ class _Groups(_Function):
             if found is None:
                 self.found.beyond += 1
             else:
-                self.found.weights[key] = tuple(map(constant, found.arrays))
-                self.found.formats[key] = found.format.name
+                constants = tuple(map(constant, found.arrays))
+                self.found.weights[key] = constants
+                self.found.formats[constants[0]] = found.format.name
                 self.found.names[found.format.name] = self.found.names.get(found.format.name, 0) + 1
                 self.found.before += matrix.nbytes
                 self.found.after += found.nbytes
-        self.key = key
         return self.found.weights[key]
-
-    def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
-        raise NotImplementedError  # `stored` makes the arrays
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         return grouped_calls.matmul(
-            self.found.formats[self.key], left, weight, relax.TensorType(list(shape), "float32")
+            self.found.formats[weight[0]], left, weight, relax.TensorType(list(shape), "float32")
         )
 
     def looked_up(self, table: Sequence[relax.Constant], places: relax.Expr, row: Row, shape: list[Any]) -> relax.Call:
@@ -334,10 +341,7 @@ class _Groups(_Function):
             return compute(shape[:-1], lambda *at: row(given, at).astype("int64"), name="indices")
 
         found = self.bound("indices", call_te(self.builder, indices, places, name="indices"))
-        return grouped_calls.rows(self.found.formats[self.key], found, table, relax.TensorType(shape, "float32"))
-
-    def element(self, table: Sequence[te.Tensor], row: ir.Expr, column: ir.Expr) -> ir.Expr:
-        raise NotImplementedError  # `looked_up` does not ask for elements
+        return grouped_calls.rows(self.found.formats[table[0]], found, table, relax.TensorType(shape, "float32"))
 
 
 def _steps(x: te.Tensor) -> te.Tensor:

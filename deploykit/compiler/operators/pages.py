@@ -78,9 +78,9 @@ class Pages:
 
         def build(positions: te.Tensor, sequences: te.Tensor, table: te.Tensor) -> te.Tensor:
             def element(token: ir.Expr) -> ir.Expr:
-                position = expr(clamp(_wide(positions(token)), 0, blocks * PAGE - 1))
-                row = expr(clamp(_wide(sequences(token)), 0, rows - 1))
-                page = expr(clamp(_wide(table(row, tirx.truncdiv(position, expr(PAGE)))), 0, self.count - 1))
+                position = _inside(positions(token), blocks * PAGE)
+                row = _inside(sequences(token), rows)
+                page = _inside(table(row, tirx.truncdiv(position, expr(PAGE))), self.count)
                 return page * PAGE + tirx.truncmod(position, expr(PAGE))
 
             return compute((self.tokens,), element, name="places")
@@ -156,8 +156,8 @@ class _Walk:
             token = code.cell("token", tirx.truncdiv(task, expr(tasks))).value
             head = code.cell("head", tirx.truncdiv(tirx.truncmod(task, expr(tasks)), expr(self.parts))).value
             part = code.cell("part", tirx.truncmod(task, expr(self.parts))).value
-            position = code.cell("position", expr(clamp(_wide(positions[token]), 0, blocks * PAGE - 1))).value
-            row = code.cell("row", expr(clamp(_wide(sequences[token]), 0, rows - 1))).value
+            position = code.cell("position", _inside(positions[token], blocks * PAGE)).value
+            row = code.cell("row", _inside(sequences[token], rows)).value
             first = code.cell("first", expr(0))
             if self.window is not None:
                 first.value = tirx.max(position - (self.window - 1), expr(0))
@@ -166,7 +166,7 @@ class _Walk:
             count = code.cell("count", tirx.truncdiv(position, expr(PAGE)) + 1 - start.value)
             with code.loop("step", count.value) as step:
                 block = code.cell("block", start.value + step)
-                page = code.cell("page", expr(clamp(_wide(table[row, block.value]), 0, self.pages.count - 1)))
+                page = code.cell("page", _inside(table[row, block.value], self.pages.count))
                 low = code.cell("low", tirx.max(first.value - block.value * PAGE, expr(0)))
                 high = code.cell("high", tirx.min(position - block.value * PAGE, expr(PAGE - 1)))
                 self.scores(code, sums, queries, cache, token, head, part, page)
@@ -279,8 +279,10 @@ def _extents(cache: Value) -> tuple[int, int]:
     return int(cache.shape[2]), int(cache.shape[3]) // PAGE
 
 
-def _wide(value: ir.Expr) -> ir.Expr:
-    return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
+def _inside(place: ir.Expr, count: IntExpr) -> ir.Expr:
+    """The place, or the nearest one from 0 to `count - 1`: a wrong operand must not read other memory."""
+    wide = place if str(place.ty.dtype) == "int64" else tirx.Cast("int64", place)
+    return expr(clamp(wide, 0, count - 1))
 
 
 def _float(value: float) -> ir.Expr:

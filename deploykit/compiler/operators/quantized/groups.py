@@ -37,11 +37,6 @@ class Format:
     def codes(self) -> int:
         return 1 << self.bits
 
-    @property
-    def bits_per_number(self) -> float:
-        """With the scales and minima."""
-        return self.bits + (16 if self.zero is not None else 32) / GROUP
-
 
 FORMATS: Mapping[str, Format] = {
     format_.name: format_ for format_ in (Format("q4", 4, 8, whole=True), Format("q4_1", 4, None), Format("q8", 8, 128))
