@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from multiprocessing.pool import Pool
 
 from deploykit.cli.console import messages, results
 from deploykit.compiler.program.inplace import InPlace
@@ -73,9 +74,12 @@ def main() -> int:
         parser.error(f"{runtime.name} {runtime.missing}")
     if options.write and runtime is not HOST:
         parser.error(f"what only {runtime.name} cannot do is written by hand, into tests/exceptions/{runtime.name}.txt")
-    with runtime.placing(InPlace(options.in_place)).as_backend():
-        run = partial(dynamic_outcome, bounded=runtime.bounded) if options.dynamic else outcome
-        failures = _failures(names, run, options.jobs)
+    run = partial(dynamic_outcome, bounded=runtime.bounded) if options.dynamic else outcome
+    # Fresh processes: drivers of devices do not survive a fork.
+    spawning = multiprocessing.get_context("spawn")
+    choice = (runtime.name, options.in_place)
+    with spawning.Pool(options.jobs, initializer=_begin, initargs=choice, maxtasksperchild=200) as pool:
+        failures = _failures(names, run, pool)
     _print_table(names, failures)
     path, listed = (DYNAMIC_FAILURES, dynamic_failures()) if options.dynamic else (KNOWN_FAILURES, known_failures())
     if options.write:
@@ -88,19 +92,23 @@ def main() -> int:
     return int(expected != set(failures))
 
 
-def _failures(names: list[str], run: Callable[[str], tuple[str, str | None]], jobs: int) -> dict[str, str]:
+def _begin(runtime: str, in_place: str) -> None:
+    """Let this process run cases on a runtime, until it ends."""
+    named(runtime).placing(InPlace(in_place)).as_backend().__enter__()
+
+
+def _failures(names: list[str], run: Callable[[str], tuple[str, str | None]], pool: Pool) -> dict[str, str]:
     """The reason for each case that fails. Removes cases without a variant from `names`."""
     failures: dict[str, str] = {}
-    with multiprocessing.Pool(jobs, maxtasksperchild=200) as pool:
-        count = len(names)
-        for done, (name, reason) in enumerate(pool.imap_unordered(run, list(names), chunksize=8), 1):
-            if reason == NO_VARIANT:
-                names.remove(name)
-            elif reason:
-                failures[name] = reason
-                results.print(f"{name}: {reason}", markup=False, highlight=False, soft_wrap=True)
-            if done % PROGRESS == 0 or done == count:
-                messages.print(f"{done} of {count} cases, {len(failures)} failed")
+    count = len(names)
+    for done, (name, reason) in enumerate(pool.imap_unordered(run, list(names), chunksize=8), 1):
+        if reason == NO_VARIANT:
+            names.remove(name)
+        elif reason:
+            failures[name] = reason
+            results.print(f"{name}: {reason}", markup=False, highlight=False, soft_wrap=True)
+        if done % PROGRESS == 0 or done == count:
+            messages.print(f"{done} of {count} cases, {len(failures)} failed")
     return failures
 
 
