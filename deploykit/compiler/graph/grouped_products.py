@@ -30,7 +30,7 @@ class GroupedProducts:
     def __init__(self, builder: relax.BlockBuilder, device: Device, *, narrow: bool) -> None:
         self._builder, self._device, self._narrow = builder, device, narrow
         self._packed: dict[int, tuple[relax.Expr, Sequence[relax.Constant]]] = {}
-        self._quantised: dict[tuple[relax.Expr, str], list[relax.Var]] = {}
+        self._quantised: dict[tuple[relax.Expr, str, int | None], list[relax.Var]] = {}
 
     def rule(self, call: relax.Call) -> Callable[[relax.Call], relax.Expr] | None:
         """What replaces `call` by kernels, if it is one of these."""
@@ -50,16 +50,23 @@ class GroupedProducts:
             result = call_te(self._builder, build, flat, *packed, name="grouped_matmul")
         else:
             build = partial(product, packing=packing, dot=dot, device=self._device, narrow=self._narrow)
-            result = call_te(self._builder, build, *self._left(x, flat, dot.left), *packed, name="grouped_matmul")
+            result = call_te(
+                self._builder,
+                build,
+                *self._left(x, flat, dot.left, packing.format.zero),
+                *packed,
+                name="grouped_matmul",
+            )
         return relax.op.reshape(self._builder.emit(result), relax.ShapeExpr(shape))
 
-    def _left(self, x: relax.Expr, flat: relax.Expr, dtype: str) -> list[relax.Var]:
-        """The left operand in groups of integers."""
-        if (x, dtype) not in self._quantised:
-            build = partial(quantised, dtype=dtype, narrow=self._narrow)
+    def _left(self, x: relax.Expr, flat: relax.Expr, dtype: str, zero: int | None) -> list[relax.Var]:
+        """The left operand in groups of integers, for codes with this zero."""
+        key = x, dtype, zero
+        if key not in self._quantised:
+            build = partial(quantised, dtype=dtype, zero=zero, narrow=self._narrow)
             whole = self._builder.emit(call_te(self._builder, build, flat, name="quantise_groups"))
-            self._quantised[x, dtype] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
-        return self._quantised[x, dtype]
+            self._quantised[key] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
+        return self._quantised[key]
 
     def _rows(self, call: relax.Call) -> relax.Expr:
         _, name, indices, *weight = call.args

@@ -135,7 +135,7 @@ class Array:
     def dtype(self) -> str:
         return str(self._buffer.ty.dtype)
 
-    def __getitem__(self, index: IntExpr | tuple[IntExpr, ...]) -> ir.Expr:
+    def __getitem__(self, index: IntExpr | tuple[IntExpr, ...]) -> ir.TensorLoad:
         return tirx.BufferLoad(self._buffer, _indices(index))
 
     def __setitem__(self, index: IntExpr | tuple[IntExpr, ...], value: Any) -> None:

@@ -6,9 +6,11 @@ The sum of a group is exact in int32, then scaled. `narrow` products take 8 bits
 with errors of a hundredth. For one row, the kernel streams the weights; for several, the codes of a group are unpacked
 once for all rows of a tile, and stay in registers.
 
-Codes are unsigned. The zero of a symmetric format is subtracted with the sum of the group's left factors:
+Codes are unsigned. What their zero or their minimum adds needs no more than the sum of the group's left factors, whose
+share is computed with the factors, once for all columns:
 
     sum((code - zero) * q) = sum(code * q) - zero * sum(q)
+    sum((scale * code + minimum) * q) = scale * sum(code * q) + minimum * sum(q)
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from deploykit.compiler.operators.building.imperative import Array, Code, impera
 from deploykit.compiler.operators.building.integers import expr
 from deploykit.compiler.operators.quantized.groups import GROUP
 from deploykit.compiler.schedules.integer.dot import DOTS
+from deploykit.compiler.schedules.matmul.blocking import LINE
+from deploykit.compiler.schedules.matmul.tile import prefetch
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
 
@@ -32,6 +36,12 @@ GREATEST = 127.0 * 256
 """The greatest magnitude of a number of the left operand: both of its parts have 8 bits."""
 
 GREATEST_NARROW = 127.0
+
+HEIGHTS = (8, 4, 2, 1)
+"""Rows of a tile, besides the most for which there are registers."""
+
+AHEAD = 16
+"""How many groups ahead of their use the codes are prefetched."""
 
 LANES = 16
 """Elements of a row that are quantised together."""
@@ -71,15 +81,16 @@ def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
     return fits[0] if fits else None
 
 
-def quantised(x: te.Tensor, dtype: str, *, narrow: bool = False) -> list[te.Tensor]:
-    """The rows of `x` (rows, depth) in groups: numbers, scales in float32 (rows, groups), and sums of the numbers in
-    int32 (rows, groups). The numbers are int16 (rows, depth), or for the dtype int8 their upper parts, then their lower
-    parts (rows, 2 * depth), and `narrow` ones int8 (rows, depth). A group with an infinity or NaN has zeros, and that
+def quantised(x: te.Tensor, dtype: str, zero: int | None, *, narrow: bool = False) -> list[te.Tensor]:
+    """The rows of `x` (rows, depth) in groups: numbers, scales in float32 (rows, groups), and shares (rows, groups).
+    The share of a group is what a `zero` of all codes adds, in int32; without one it is the group's sum in float32,
+    for minima. The numbers are int16 (rows, depth), or for the dtype int8 their upper parts, then their lower parts
+    (rows, 2 * depth), and `narrow` ones int8 (rows, depth). A group with an infinity or NaN has zeros, and that
     scale."""
     rows, depth = x.shape
     groups, parts = int(depth) // GROUP, 2 if dtype == "int8" and not narrow else 1
 
-    def write(code: Code, source: Array, whole: Array, scales: Array, sums: Array) -> None:
+    def write(code: Code, source: Array, whole: Array, scales: Array, shares: Array) -> None:
         with code.shared("row", rows) as row, code.loop("group", groups) as group:
             values = [source.vector(LANES, row, group * GROUP + piece) for piece in range(0, GROUP, LANES)]
             bits = [tirx.reinterpret(f"int32x{LANES}", tirx.abs(value)) for value in values]
@@ -103,9 +114,11 @@ def quantised(x: te.Tensor, dtype: str, *, narrow: bool = False) -> list[te.Tens
                 whole.put(upper.astype(f"int8x{LANES}"), LANES, row, at)
                 whole.put(lower.astype(f"int8x{LANES}"), LANES, row, at + depth)
             scales[row, group] = scale
-            sums[row, group] = _across(code, rounded, tirx.Add)
+            total = _across(code, rounded, tirx.Add)
+            shares[row, group] = total.astype("float32") * scale if zero is None else total * _int(-zero)
 
-    outputs = [((rows, parts * depth), dtype), ((rows, groups), "float32"), ((rows, groups), "int32")]
+    share = "float32" if zero is None else "int32"
+    outputs = [((rows, parts * depth), dtype), ((rows, groups), "float32"), ((rows, groups), share)]
     return imperative("quantise_groups", [x], outputs, write)
 
 
@@ -144,8 +157,8 @@ def product(
     emitter = _Emitter(packing, dot, device, narrow=narrow)
 
     def write(code: Code, *arrays: Array) -> None:
-        left, left_scales, left_sums, codes, scales, *minima, result = arrays
-        operands = _Operands(left, left_scales, left_sums, codes, scales, result, *minima)
+        left, left_scales, shares, codes, scales, *minima, result = arrays
+        operands = _Operands(left, left_scales, shares, codes, scales, result, *minima)
         emitter.write(code, rows, operands)
 
     (result,) = imperative("grouped_matmul", tensors, [((rows, packing.rows), "float32")], write)
@@ -156,7 +169,7 @@ def product(
 class _Operands:
     left: Array
     left_scales: Array
-    left_sums: Array
+    shares: Array
     codes: Array
     scales: Array
     result: Array
@@ -175,7 +188,7 @@ class _Emitter:
         with code.shared("panel", self.packing.panels) as panel:
             row: Expr = tirx.IntImm("int64", 0)
             left: Expr = expr(rows)
-            for height in sorted({self.tallest, 4, 1}, reverse=True):
+            for height in (self.tallest, *(height for height in HEIGHTS if height < self.tallest)):
                 tiles = code.cell("tiles", tirx.truncdiv(left, expr(height))).value
                 with code.loop("tile", tiles) as tile:
                     self.tile(code, given, panel, row + tile * height, height)
@@ -189,11 +202,21 @@ class _Emitter:
             sums.put(zero, lanes, at)
         with code.loop("group", packing.groups) as group:
             block = panel * packing.groups + group
+            self.ahead(code, given, block + AHEAD)
             for v in range(self.vectors):
                 self.group(code, given, (block, group, first), height, v, sums)
         for i in range(height):
             for v in range(self.vectors):
                 self.stored(code, given, panel, first + i, v, sums.vector(lanes, i * width + v * lanes))
+
+    def ahead(self, code: Code, given: _Operands, block: Expr) -> None:
+        """Prefetch the codes of a group that comes later, and its scales and minima."""
+        packing = self.packing
+        for at in range(0, packing.group_bytes, LINE):
+            code.append(prefetch(given.codes[block * packing.group_bytes + at]))
+        for floats in (given.scales, given.minima):
+            if floats is not None:
+                code.append(prefetch(floats[block * packing.width]))
 
     def group(
         self, code: Code, given: _Operands, at: tuple[Expr, Expr, Expr], height: int, v: int, sums: Array
@@ -206,37 +229,34 @@ class _Emitter:
         least = None if given.minima is None else self.floats(code, "least", given.minima, block * width + v * lanes)
         for i in range(height):
             row = first + i
-            total = self.total(code, given.left, codes, row, group)
-            if packing.format.zero is not None:
-                zero = given.left_sums[row, group] * _int(packing.format.zero)
-                total = total - repeated(zero, lanes)
+            share = repeated(given.shares[row, group], lanes)
+            total = self.total(code, given.left, codes, row, group, share if least is None else None)
             place = i * width + v * lanes
             factor = repeated(given.left_scales[row, group], lanes)
-            added = total.astype(f"float32x{lanes}") * scale
-            if least is not None:
-                whole = given.left_sums[row, group].astype("float32")
-                added = added + repeated(whole, lanes) * least
-            sums.put(sums.vector(lanes, place) + added * factor, lanes, place)
+            added = sums.vector(lanes, place) + total.astype(f"float32x{lanes}") * scale * factor
+            sums.put(added if least is None else added + share * least, lanes, place)
 
-    def total(self, code: Code, left: Array, codes: Array, row: Expr, group: Expr) -> Expr:
-        """The exact products of a row with the codes of a group, for the columns of a vector."""
-        start = group * GROUP
+    def total(self, code: Code, left: Array, codes: Array, row: Expr, group: Expr, share: Expr | None) -> Expr:
+        """The exact products of a row with the codes of a group, for the columns of a vector, and the `share`."""
+        start, none = group * GROUP, repeated(_int(0), self.lanes)
+        first = none if share is None else share
         if self.dot.pairs:
-            sums = self.products(code, left, codes, row, start)
-            return sums.strided(self.lanes, 2, 0) + sums.strided(self.lanes, 2, 1)
-        upper = self.products(code, left, codes, row, start).vector(self.lanes, 0)
+            sums = self.products(code, left, codes, row, start, none)
+            pairs = sums.strided(self.lanes, 2, 0) + sums.strided(self.lanes, 2, 1)
+            return pairs if share is None else pairs + share
         if self.narrow:
-            return upper
-        lower = self.products(code, left, codes, row, start + self.packing.depth).vector(self.lanes, 0)
+            return self.products(code, left, codes, row, start, first).vector(self.lanes, 0)
+        upper = self.products(code, left, codes, row, start, none).vector(self.lanes, 0)
+        lower = self.products(code, left, codes, row, start + self.packing.depth, first).vector(self.lanes, 0)
         return upper * repeated(_int(256), self.lanes) + lower
 
-    def products(self, code: Code, left: Array, codes: Array, row: Expr, start: Expr) -> Array:
-        """Sums of products of codes with the factors of a row from `start` on."""
+    def products(self, code: Code, left: Array, codes: Array, row: Expr, start: Expr, first: Expr) -> Array:
+        """Sums, which begin with `first`, of products of codes with the factors of a row from `start` on."""
         lanes, dot = self.lanes, self.dot
         halves = 2 if dot.pairs else 1
         sums = code.room("total", halves * lanes, "int32")
         for half in range(halves):
-            sums.put(repeated(_int(0), lanes), lanes, half * lanes)
+            sums.put(first, lanes, half * lanes)
         word, count = ("int64", lanes // 2) if dot.pairs else ("int32", lanes)
         for quad in range(QUADS):
             four = tirx.reinterpret(word, left.vector(4, row, start + quad * 4))
