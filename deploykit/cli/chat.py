@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 FENCE = '"""'
 
+JSON = ".json"
+"""The ending of files with messages alone."""
+
 HELP = f"""\
 /help            this
 /reset           begin anew
 /system TEXT     begin anew with this system message
 /stats           tokens, times and memory of the last answer
-/save FILE       write the conversation as JSON
+/save FILE       write the conversation: with what the model remembers, or as JSON if FILE ends with .json
 /load FILE       go on with such a conversation
 {FENCE}              begins and ends a message of several lines; so does \\ at the end of a line
 Ctrl-C           stops an answer; at the prompt it clears the line
@@ -48,6 +51,12 @@ def chat(
         str | None,
         typer.Option(
             "--system", metavar="TEXT", help="A message that the conversation begins with.", show_default=False
+        ),
+    ] = None,
+    restore: Annotated[
+        Path | None,
+        typer.Option(
+            "--restore", metavar="FILE", help="Go on with a conversation that /save has written.", show_default=False
         ),
     ] = None,
     max_tokens: Annotated[
@@ -75,7 +84,12 @@ def chat(
     from deploykit.sessions.session import open as open_artifact
 
     with open_artifact(artifact, threads=threads, device=device) as session:
-        converse(session, session.chat(system, max_tokens=max_tokens, draft=draft, **options), json_output=json_output)
+        talk = session.chat(system, max_tokens=max_tokens, draft=draft, **options)
+        if restore is not None:
+            if system is not None:
+                raise UsageError("a conversation that is restored has its own system message: leave out --system")
+            _load(talk, restore)
+        converse(session, talk, json_output=json_output)
 
 
 def run_prompt(session: Session, prompt: str, *, json_output: bool) -> None:
@@ -211,10 +225,13 @@ def _command(session: Session, talk: Chat, text: str) -> Chat:
         _stats(session, talk)
     elif name == "/save":
         path = Path(_required(rest, name))
-        path.write_text(json.dumps(talk.messages, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if path.suffix == JSON:
+            path.write_text(json.dumps(talk.messages, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        else:
+            talk.save(path)
         messages.print(f"wrote {path}")
     elif name == "/load":
-        talk.messages = _loaded(Path(_required(rest, name)))
+        _load(talk, Path(_required(rest, name)))
     else:
         raise UsageError(f"there is no {name}; /help lists what there is")
     return talk
@@ -224,6 +241,14 @@ def _required(rest: str, name: str) -> str:
     if not rest.strip():
         raise UsageError(f"{name} needs the name of a file")
     return rest.strip()
+
+
+def _load(talk: Chat, path: Path) -> None:
+    """Let a conversation be the one that was written to a file."""
+    if path.suffix == JSON:
+        talk.messages = _loaded(path)
+    else:
+        talk.restore(path)
 
 
 def _loaded(path: Path) -> list[dict[str, Any]]:

@@ -114,6 +114,10 @@ dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room,
     own->pages.window = own->task->window;
     dk_pages_open(&own->pages, PLACE(PAGES));
     dk_pages_begin(&own->pages);
+    own->caches.states = (unsigned char*)PLACE(STATES) + own->task->state_header;
+    own->caches.page_bytes = own->task->page_bytes;
+    own->caches.build = own->task->build;
+    own->caches.count = own->task->state_count;
     own->tokens = PLACE(SEQUENCE);
     own->next = PLACE(NEXT);
     own->inputs[TOKENS] = PLACE(STEP);
@@ -332,5 +336,46 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
         own->tokens[own->count++] = choice.token;
         own->going = true;
     }
+    return DK_OK;
+}
+
+size_t dk_language_saved_bytes(const dk_language* own) {
+    return own->tokens == NULL || own->count < 1 ? 0 : dk_saved_bytes(&own->pages, 0, own->count, &own->caches, 0);
+}
+
+dk_status dk_language_save(const dk_language* own, dk_model* model, void* saved, size_t bytes) {
+    const size_t needed = dk_language_saved_bytes(own);
+    if (needed == 0 || saved == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, needed == 0 ? "there is no text to save" : "the memory is NULL");
+    }
+    if (bytes < needed) {
+        return dk_fail(model, DK_ERROR_BUFFER, "there are fewer bytes than saved_bytes says");
+    }
+    dk_save(&own->pages, 0, own->tokens, own->count, &own->caches, NULL, 0, saved);
+    return DK_OK;
+}
+
+dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes) {
+    dk_saved found;
+    dk_status status;
+    if (own->tokens == NULL || saved == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, saved == NULL ? "what was saved is NULL" : "there is no workspace");
+    }
+    status = dk_saved_open(&found, &own->pages, &own->caches, own->task->words, saved, bytes);
+    if (status != DK_OK) {
+        return dk_fail(
+            model, status,
+            status == DK_ERROR_USAGE ? "what was saved is of another build of the model"
+                                     : "this is no saved text, or it is cut off or altered"
+        );
+    }
+    if (found.count > own->room.tokens) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "what was saved has more tokens than the workspace is for");
+    }
+    dk_pages_cut(&own->pages, 0, 0);
+    dk_restore(&found, &own->pages, 0, &own->caches);
+    memcpy(own->tokens, found.tokens, 4 * (size_t)found.count);
+    own->count = found.count;
+    own->going = false;
     return DK_OK;
 }

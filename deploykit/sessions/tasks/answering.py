@@ -43,6 +43,9 @@ class Answering(ABC):
     @abstractmethod
     def _reset(self, sizes: Mapping[str, int]) -> None: ...
 
+    @abstractmethod
+    def _states(self) -> np.ndarray | None: ...
+
     def embed(self, given: Any) -> np.ndarray:
         """A vector (width,) for a text or a picture, or (number, width) for several. Long texts are cut off."""
         return np.asarray(self._answered(given, self._texts_or_pictures.embed))
@@ -115,11 +118,19 @@ class Answering(ABC):
             self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, draft=draft, **sampling
         )
 
-    def chat(self, system: str | None = None, **settings: Any) -> Chat:
-        """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`."""
+    def chat(self, system: str | None = None, *, restore: str | Path | None = None, **settings: Any) -> Chat:
+        """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`.
+
+        `restore` is a file of `Chat.save`, whose conversation goes on. Raises `UsageError` for one that cannot be read,
+        was altered, or is of another build of a model, and if there are no pages for it."""
         if self.language.template is None:
             raise UsageError(f"'{self.manifest.name}' has no template of conversations: it continues texts")
-        return Chat(self.language, system, **settings)
+        if restore is not None and system is not None:
+            raise UsageError("a conversation that is restored has its own system message: leave out 'system'")
+        chat = Chat(self.language, system, **settings)
+        if restore is not None:
+            chat.restore(restore)
+        return chat
 
     def logits(self, given: str | Sequence[int]) -> np.ndarray:
         """The scores (tokens, words) of what follows each token of a text."""
@@ -184,7 +195,7 @@ class Answering(ABC):
 
         (file,) = task.files
         tokenizer = Tokenizer((self.folder / file).read_bytes(), self.folder)
-        return Language(self.manifest, task, tokenizer, library_of(self.folder), self.run, self._reset)
+        return Language(self.manifest, task, tokenizer, library_of(self.folder), self.run, self._reset, self._states)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
         """The answer for several things, or the only one for a thing alone."""
