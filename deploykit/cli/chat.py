@@ -18,7 +18,7 @@ from deploykit.cli.generated import with_options
 from deploykit.cli.options import ArtifactFolder, OnDevice, Threads
 from deploykit.cli.verb import verb
 from deploykit.errors import DeploykitError, UsageError
-from deploykit.options.generation import Sampling
+from deploykit.options.generation import USUAL_SINKS, Sampling
 
 if TYPE_CHECKING:
     from deploykit.sessions.language.chat import Chat
@@ -69,6 +69,15 @@ def chat(
             "--draft", help="Guess tokens from the text so far: faster where answers repeat it.", show_default=False
         ),
     ] = None,
+    overflow: Annotated[
+        Literal["error", "window"],
+        typer.Option(
+            "--overflow", help="Where the context is full: end the answer, or go on without the oldest tokens."
+        ),
+    ] = "error",
+    sinks: Annotated[
+        int, typer.Option("--sinks", min=0, metavar="NUMBER", help="First tokens that --overflow window keeps.")
+    ] = USUAL_SINKS,
     options: Any,
     threads: Threads = 1,
     device: OnDevice = None,
@@ -84,7 +93,8 @@ def chat(
     from deploykit.sessions.session import open as open_artifact
 
     with open_artifact(artifact, threads=threads, device=device) as session:
-        talk = session.chat(system, max_tokens=max_tokens, draft=draft, **options)
+        settings = {"max_tokens": max_tokens, "draft": draft, "overflow": overflow, "sinks": sinks, **options}
+        talk = session.chat(system, **settings)
         if restore is not None:
             if system is not None:
                 raise UsageError("a conversation that is restored has its own system message: leave out --system")

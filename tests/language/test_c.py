@@ -62,6 +62,18 @@ static int saved(char* workspace, size_t bytes) {
     model_set_workspace(&session, &small, workspace, bytes);
     answer(model_restore(&session, memory, size));
     free(memory);
+    model_set_workspace(&session, &room, workspace, bytes);
+    asked.slides = true;
+    asked.sinks = 3;
+    asked.most = 70;
+    answer(model_complete(&session, "hello", 5, &asked));
+    asked.most = 9;
+    char text[90];
+    memset(text, 'b', 90);
+    memset(text, 'a', 45);
+    answer(model_complete(&session, text, 90, &asked));
+    asked.sinks = 39;
+    answer(model_complete(&session, "hello", 5, &asked));
     return 0;
 }
 
@@ -158,6 +170,10 @@ def test_answers(tmp_path: Path, session: Session) -> None:
     )
     for text, fault in zip(found[14:22], faults, strict=True):
         assert text == expected(one) if fault is None else fault in text
+    slides = {"overflow": "window", "sinks": 3}
+    assert found[22] == expected("hello", max_tokens=70, **slides)
+    assert found[23] == expected("a" * 45 + "b" * 45, **slides)
+    assert "sinks" in found[24]
 
 
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:

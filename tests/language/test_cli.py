@@ -50,6 +50,12 @@ def test_settings(artifact: Path) -> None:
     assert "top_p is 3.0" in ran("chat", artifact, "--top-p", 3, text="a\n", status=2)
 
 
+def test_a_full_context(artifact: Path) -> None:
+    found = json.loads(ran("chat", artifact, "--max-tokens", 50, "--overflow", "window", "--json", text="abc\n"))
+    assert found["text"] == expected(artifact, "abc", max_tokens=50, overflow="window")[0]
+    assert len(found["text"]) > 40
+
+
 def test_a_prompt(artifact: Path) -> None:
     with deploykit.open(artifact) as session:
         answer = session.generate([{"role": "user", "content": "abc"}]).read()

@@ -166,6 +166,37 @@ def test_the_context_is_never_exceeded(session: Session) -> None:
         session.generate("a" * (context + 1))
 
 
+@pytest.mark.parametrize("sinks", [0, 4, 38])
+@pytest.mark.parametrize("draft", [None, "ngram"])
+def test_a_text_goes_on_without_its_oldest_tokens(session: Session, sinks: int, draft: str | None) -> None:
+    """The scores are those of a text that consists of the tokens that are kept."""
+    context = session.language.task.context
+    tokens = [int(token) for token in session.language.tokenizer.encode("abcdefgh" * 4).ids]
+    kept, expected = list(tokens), []
+    while len(expected) < 60:
+        expected.append(int(session.logits(kept)[-1].argmax()))
+        kept.append(expected[-1])
+        if len(kept) > context:
+            kept = kept[:sinks] + kept[len(kept) - (context - sinks) // 2 :]
+    given = {"max_tokens": 60, "ignore_end": True, "overflow": "window", "sinks": sinks, "draft": draft}
+    answer = session.generate(tokens, **given)
+    answer.read()
+    assert (answer.tokens, answer.reason) == (expected, "length")
+    assert session.language.pages.unused == session.language.pages.count
+
+
+def test_a_prompt_without_its_oldest_tokens(session: Session) -> None:
+    tokens = [int(token) for token in np.random.default_rng(1).integers(0, len(WORDS), 100)]
+    answer = session.generate(tokens, max_tokens=3, ignore_end=True, overflow="window", sinks=2)
+    assert answer.timings.prompt_tokens == 2 + 19
+    same = session.generate([*tokens[:2], *tokens[-19:]], max_tokens=3, ignore_end=True)
+    assert answer.read() == same.read()
+    chat = session.chat(max_tokens=9, ignore_end=True, overflow="window")
+    for text in ("abc", "d" * 30, "e" * 50):
+        assert chat.ask(text)
+    assert chat.messages[4] == {"role": "user", "content": "e" * 50}
+
+
 def test_special_tokens_and_characters_of_several_bytes(session: Session) -> None:
     first, second = WORDS.index("Ã"), WORDS.index("©")
     answer = session.generate("a", max_tokens=2, logit_bias={first: 1e6, second: 5e5}, presence_penalty=1e6)
@@ -184,6 +215,8 @@ def test_special_tokens_and_characters_of_several_bytes(session: Session) -> Non
         ("a", {"max_tokens": 1.5}, "max_tokens must be a whole number"),
         ("a", {"temperatur": 1}, "there is no setting 'temperatur'; there are frequency_penalty"),
         ("a", {"temperature": -1}, "temperature is -1"),
+        ("a", {"overflow": "drop"}, "overflow is 'drop'; there are 'error' and 'window'"),
+        ("a", {"overflow": "window", "sinks": 39}, "sinks is 39; it must be a whole number from 0 to 38"),
         ("a", {"stop": [""]}, "is empty"),
         ([{"role": "robot", "content": "x"}], {}, "has the role 'robot'; there are system, user, assistant, tool"),
         ([{"role": "user"}], {}, "message 0 is no object with 'role' and 'content'"),

@@ -67,6 +67,11 @@ typedef struct dk_answering {
     const char* const* stops;
     const size_t* stop_bytes; /* each at most DK_MOST_STOP_BYTES */
     int32_t stop_count;
+    /* What becomes of a text that fills the room. false: a longer prompt is refused, and the answer ends. true: it goes
+       on without its oldest tokens: the first `sinks` are kept, usually 4, and the newest, for half of the rest. They
+       are read again then. */
+    bool slides;
+    int32_t sinks; /* at most 2 less than tokens of the room */
 } dk_answering;
 
 /* What a step added to an answer. */

@@ -18,6 +18,7 @@ import numpy as np
 
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
+from deploykit.options.generation import USUAL_SINKS
 from deploykit.sessions.language.chat import Chat, prompt_of
 from deploykit.sessions.language.engine import Language
 from deploykit.sessions.language.generation import Generation, start
@@ -101,6 +102,8 @@ class Answering(ABC):
         ignore_end: bool = False,
         tools: Any = None,
         draft: str | None = None,
+        overflow: str = "error",
+        sinks: int = USUAL_SINKS,
         **sampling: Any,
     ) -> Generation:
         """Continue a text, or the tokens of one, or answer the last of several messages, each with a `role` and
@@ -109,13 +112,27 @@ class Answering(ABC):
         The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
         that the model made for that, unless `ignore_end`, and before a text of `stop`. With `draft="ngram"` tokens are
         guessed from the text so far and confirmed several at a time: the same answer, faster where it repeats its
-        prompt. `sampling` are the settings of `deploykit.options.generation.Sampling`, such as `temperature`, `top_p`
+        prompt.
+
+        A text has at most `context` tokens. With `overflow="error"` a longer prompt is refused, and an answer that
+        fills the context ends. With `overflow="window"` it goes on without the oldest tokens: the first `sinks` are
+        kept, and the newest, for half of the rest of the context. They are read again then, so that the scores are
+        those of a text that consists of them, and penalties see no others.
+
+        `sampling` are the settings of `deploykit.options.generation.Sampling`, such as `temperature`, `top_p`
         and `seed`.
 
         Raises `UsageError` for an empty prompt, one that is too long, and for settings that are not possible."""
         tokens = prompt_of(self.language, prompt, tools)
         return start(
-            self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, draft=draft, **sampling
+            *(self.language, tokens),
+            max_tokens=max_tokens,
+            stop=stop,
+            ignore_end=ignore_end,
+            draft=draft,
+            overflow=overflow,
+            sinks=sinks,
+            **sampling,
         )
 
     def chat(self, system: str | None = None, *, restore: str | Path | None = None, **settings: Any) -> Chat:
