@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -64,9 +64,13 @@ def chat(
         typer.Option("--max-tokens", min=1, metavar="NUMBER", help="The most tokens of an answer.", show_default=False),
     ] = None,
     draft: Annotated[
-        Literal["ngram"] | None,
+        str | None,
         typer.Option(
-            "--draft", help="Guess tokens from the text so far: faster where answers repeat it.", show_default=False
+            "--draft",
+            metavar="ngram|DIR",
+            help="Guess tokens from the text so far, faster where answers repeat it, or by the artifact of a smaller "
+            "model with the same vocabulary.",
+            show_default=False,
         ),
     ] = None,
     overflow: Annotated[
@@ -92,8 +96,12 @@ def chat(
     """
     from deploykit.sessions.session import open as open_artifact
 
-    with open_artifact(artifact, threads=threads, device=device) as session:
-        settings = {"max_tokens": max_tokens, "draft": draft, "overflow": overflow, "sinks": sinks, **options}
+    with ExitStack() as opened:
+        session = opened.enter_context(open_artifact(artifact, threads=threads, device=device))
+        smaller: Any = draft
+        if draft not in (None, "ngram"):
+            smaller = opened.enter_context(open_artifact(Path(draft), threads=threads, device=device))
+        settings = {"max_tokens": max_tokens, "draft": smaller, "overflow": overflow, "sinks": sinks, **options}
         talk = session.chat(system, **settings)
         if restore is not None:
             if system is not None:

@@ -88,7 +88,7 @@ def library() -> ctypes.CDLL:
 
 def library_of(folder: Path) -> ctypes.CDLL:
     """The library of an artifact, if it runs on this machine and has these functions; else that for Python."""
-    found = library_with(folder, "dk_restore")
+    found = library_with(folder, "dk_confirm")
     return library() if found is None else _declared(found)
 
 
@@ -111,6 +111,8 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
         ("dk_sampling_fault", ctypes.c_char_p, place),
         ("dk_sample_bytes", size, number),
         ("dk_sample", ctypes.c_int, place, place, number, place, number, place, place, place),
+        ("dk_probabilities", ctypes.c_int, place, place, number, place, number, place, place),
+        ("dk_confirm", ctypes.c_int, place, place, number, place, number, number, place, place, place, place),
         ("dk_log_sum", ctypes.c_double, place, number),
         ("dk_stops_add", ctypes.c_bool, place, place, size, place, place),
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -278,29 +278,3 @@ def test_the_manifest_says_what_the_model_is_for(artifact: Path) -> None:
     assert (task["takes"], task["kind"], task["template"]) == ("messages", "generate", TEMPLATE)
     assert task["stops"] == [END]
     assert task["form"]["joints"]["start user"] == "Q:"
-
-
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "seed": 3}, {"repetition_penalty": 1.3}], ids=str)
-def test_guesses_change_no_text(session: Session, settings: dict[str, float]) -> None:
-    for prompt in ("abcabcabcabc", "hello", "w1 w1 w1 w1"):
-        given = {"max_tokens": 20, "ignore_end": True, **settings}
-        plain, drafted = session.generate(prompt, **given), session.generate(prompt, draft="ngram", **given)  # type: ignore[arg-type]
-        assert drafted.read() == plain.read()
-        assert drafted.tokens == plain.tokens
-    assert session.language.pages.unused == session.language.pages.count
-
-
-def test_guesses_save_steps(session: Session) -> None:
-    steps = 0
-    run = session.language._run
-
-    def counted(inputs: Mapping[str, object]) -> Mapping[str, np.ndarray]:
-        nonlocal steps
-        steps += 1
-        return run(inputs)
-
-    session.language._run = counted
-    bias = {WORDS.index("a"): 1e6}
-    answer = session.generate("aaaaaaaa", max_tokens=20, draft="ngram", logit_bias=bias)
-    assert answer.read() == "a" * 20
-    assert steps < 8

@@ -140,6 +140,21 @@ dk_status dk_sample(
     uint64_t* random, void* workspace, dk_choice* choice
 );
 
+/* The probabilities (words) with which dk_sample chooses each token. */
+dk_status dk_probabilities(
+    const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
+    void* workspace, float* probabilities
+);
+
+/* The same as dk_sample where another model guessed a token, drawn with the probabilities `guessed` (words). The guess
+   is chosen with the probability p / q, at most 1, of what dk_sample would choose it with and of what it was guessed
+   with; else a token is drawn by what p has more than q. So each token has the probability p. (Source: Leviathan et
+   al., "Fast Inference from Transformers via Speculative Decoding", 2023.) */
+dk_status dk_confirm(
+    const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
+    int32_t guess, const float* guessed, uint64_t* random, void* workspace, dk_choice* choice
+);
+
 /* The logarithm of the sum of the exponentials of scores: what is subtracted from a score for its log-probability. */
 double dk_log_sum(const float* scores, int32_t words);
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.basics.whole_file import whole_file
 from deploykit.errors import UsageError
+from deploykit.sessions.language.drafts import Drafts
 from deploykit.sessions.language.generation import Generation, Piece, start
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Chat:
         self._language, self.settings = language, settings
         self.messages: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
         self._sequence: Sequence | None = None
+        self._drafts: Drafts | None = None
 
     def send(self, text: str, **settings: Any) -> Iterator[Piece]:
         """Say something; gives the pieces of the answer. The message and the answer are among the messages once the
@@ -54,8 +56,10 @@ class Chat:
         """The answer to these messages, of which the model may remember some."""
         given = {**self.settings, **settings}
         tokens = prompt_of(self._language, messages, given.pop("tools", None))
-        answer = start(self._language, tokens, sequence=self._sequence, keep=True, **given)
+        answer = start(self._language, tokens, sequence=self._sequence, keep=True, earlier=self._drafts, **given)
         self._sequence = answer.sequence
+        if isinstance(answer.drafts, Drafts):
+            self._drafts = answer.drafts
         return answer
 
     def reset(self) -> None:
@@ -99,6 +103,9 @@ class Chat:
         if self._sequence is not None:
             self._language.end(self._sequence)
             self._sequence = None
+        if self._drafts is not None:
+            self._drafts.close()
+            self._drafts = None
 
 
 def prompt_of(language: Language, given: Any, tools: Any = None) -> list[int]:

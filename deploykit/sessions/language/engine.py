@@ -68,6 +68,9 @@ class Language:
         block: Callable[[], np.ndarray | None],
     ) -> None:
         self.task, self.tokenizer, self.library, self._run, self._reset = task, tokenizer, library, run, reset
+        tables = set(task.files)
+        self.vocabulary = task.words, *(entry.sha256 for entry in manifest.files if entry.name in tables)
+        """Equal for models with the same words and tokenizer."""
         self._saved_as, self._block = manifest.states, block
         self.template = ChatTemplate(task.template, task.special) if task.template else None
         dims = {dim.name: dim for dim in manifest.dims}
@@ -239,6 +242,16 @@ class Language:
                 return False
             self._read(parts)
             return True
+
+    def scores(self, sequence: Sequence) -> np.ndarray:
+        """The scores (words) of what follows a sequence; steps are taken until they are there. Raises what went wrong
+        with it."""
+        while sequence.scores is None:
+            if sequence.problem is not None:
+                raise sequence.problem
+            if sequence.row is None or not self.step():
+                raise sequence.problem or UsageError("this text has ended")
+        return sequence.scores
 
     def _parts(self) -> list[tuple[Sequence, int, int]]:
         """The tokens to read: of each sequence from one to another. Single tokens come first: they are waited for."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Answering(ABC):
         stop: Sequence[str] = (),
         ignore_end: bool = False,
         tools: Any = None,
-        draft: str | None = None,
+        draft: Literal["ngram"] | Answering | None = None,
         overflow: str = "error",
         sinks: int = USUAL_SINKS,
         **sampling: Any,
@@ -112,7 +112,8 @@ class Answering(ABC):
         The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
         that the model made for that, unless `ignore_end`, and before a text of `stop`. With `draft="ngram"` tokens are
         guessed from the text so far and confirmed several at a time: the same answer, faster where it repeats its
-        prompt.
+        prompt. `draft` may also be the session of a smaller model with the same vocabulary, which guesses: the same
+        answer by the most probable tokens, and the same probabilities of each answer where tokens are drawn.
 
         A text has at most `context` tokens. With `overflow="error"` a longer prompt is refused, and an answer that
         fills the context ends. With `overflow="window"` it goes on without the oldest tokens: the first `sinks` are
