@@ -50,6 +50,7 @@ from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.compiler.operators.building.index_checks import without_checks
 from deploykit.compiler.program.assembly import assembled, callees_first, require_capacities
+from deploykit.compiler.program.builds import with_build
 from deploykit.compiler.program.inplace import InPlace
 from deploykit.compiler.program.instances import with_main
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program
@@ -131,7 +132,7 @@ def compile_variants(
             result = compile_program(model, variant, own, capacities, apart)
         found.append(result)
     programs = [result for result in found if result is not None]
-    return joined(_that_run(programs)) if len(programs) == len(variants) else None
+    return with_build(joined(_that_run(programs))) if len(programs) == len(variants) else None
 
 
 def _runs_alone(program: Program) -> bool:

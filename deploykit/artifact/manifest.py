@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, Validation
 
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
+from deploykit.basics.dtypes import logical_dtype
 from deploykit.basics.installation import installed_version
 from deploykit.basics.parallel import each
 from deploykit.errors import ArtifactError, UsageError
@@ -97,6 +99,14 @@ class StatesEntry(Entry):
     tensors: tuple[PortEntry, ...]
     dims: tuple[DimEntry, ...]
     formula: str
+
+    @property
+    def item_bytes(self) -> tuple[int, ...]:
+        """Of each state, the bytes of an item of its first axis, where no other axis has a dim."""
+        return tuple(
+            logical_dtype(port.dtype).storage.itemsize * math.prod(int(extent) for extent in port.shape[1:])
+            for port in self.tensors
+        )
 
 
 class FunctionEntry(Entry):

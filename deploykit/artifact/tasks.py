@@ -102,7 +102,8 @@ class LanguageEntry(_Task):
     `page` tokens. What is more than `window` tokens back is not read again; None: all is. There are `words` tokens, and
     one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
     `special` tokens by their names; without one, there is none. `form` is what the template does, for runtimes without
-    that language; None if it does more."""
+    that language; None if it does more. `build` tells what a model remembers from what other builds do: a checksum of
+    its steps and weights."""
 
     takes: Literal["messages"] = "messages"
     kind: Literal["generate"] = "generate"
@@ -114,6 +115,7 @@ class LanguageEntry(_Task):
     template: str = ""
     special: Mapping[str, str] = {}
     form: FormEntry | None = None
+    build: str = ""
 
 
 TaskEntry: TypeAlias = Annotated[

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +18,7 @@ from deploykit.cli.generated import with_options
 from deploykit.cli.options import ArtifactFolder, OnDevice, Threads
 from deploykit.cli.verb import verb
 from deploykit.errors import DeploykitError, UsageError
-from deploykit.options.generation import Sampling
+from deploykit.options.generation import USUAL_SINKS, Sampling
 
 if TYPE_CHECKING:
     from deploykit.sessions.language.chat import Chat
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 FENCE = '"""'
 
+JSON = ".json"
+"""The ending of files with messages alone."""
+
 HELP = f"""\
 /help            this
 /reset           begin anew
 /system TEXT     begin anew with this system message
 /stats           tokens, times and memory of the last answer
-/save FILE       write the conversation as JSON
+/save FILE       write the conversation: with what the model remembers, or as JSON if FILE ends with .json
 /load FILE       go on with such a conversation
 {FENCE}              begins and ends a message of several lines; so does \\ at the end of a line
 Ctrl-C           stops an answer; at the prompt it clears the line
@@ -50,16 +53,35 @@ def chat(
             "--system", metavar="TEXT", help="A message that the conversation begins with.", show_default=False
         ),
     ] = None,
+    restore: Annotated[
+        Path | None,
+        typer.Option(
+            "--restore", metavar="FILE", help="Go on with a conversation that /save has written.", show_default=False
+        ),
+    ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option("--max-tokens", min=1, metavar="NUMBER", help="The most tokens of an answer.", show_default=False),
     ] = None,
     draft: Annotated[
-        Literal["ngram"] | None,
+        str | None,
         typer.Option(
-            "--draft", help="Guess tokens from the text so far: faster where answers repeat it.", show_default=False
+            "--draft",
+            metavar="ngram|DIR",
+            help="Guess tokens from the text so far, faster where answers repeat it, or by the artifact of a smaller "
+            "model with the same vocabulary.",
+            show_default=False,
         ),
     ] = None,
+    overflow: Annotated[
+        Literal["error", "window"],
+        typer.Option(
+            "--overflow", help="Where the context is full: end the answer, or go on without the oldest tokens."
+        ),
+    ] = "error",
+    sinks: Annotated[
+        int, typer.Option("--sinks", min=0, metavar="NUMBER", help="First tokens that --overflow window keeps.")
+    ] = USUAL_SINKS,
     options: Any,
     threads: Threads = 1,
     device: OnDevice = None,
@@ -74,8 +96,18 @@ def chat(
     """
     from deploykit.sessions.session import open as open_artifact
 
-    with open_artifact(artifact, threads=threads, device=device) as session:
-        converse(session, session.chat(system, max_tokens=max_tokens, draft=draft, **options), json_output=json_output)
+    with ExitStack() as opened:
+        session = opened.enter_context(open_artifact(artifact, threads=threads, device=device))
+        smaller: Any = draft
+        if draft not in (None, "ngram"):
+            smaller = opened.enter_context(open_artifact(Path(draft), threads=threads, device=device))
+        settings = {"max_tokens": max_tokens, "draft": smaller, "overflow": overflow, "sinks": sinks, **options}
+        talk = session.chat(system, **settings)
+        if restore is not None:
+            if system is not None:
+                raise UsageError("a conversation that is restored has its own system message: leave out --system")
+            _load(talk, restore)
+        converse(session, talk, json_output=json_output)
 
 
 def run_prompt(session: Session, prompt: str, *, json_output: bool) -> None:
@@ -211,10 +243,13 @@ def _command(session: Session, talk: Chat, text: str) -> Chat:
         _stats(session, talk)
     elif name == "/save":
         path = Path(_required(rest, name))
-        path.write_text(json.dumps(talk.messages, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if path.suffix == JSON:
+            path.write_text(json.dumps(talk.messages, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        else:
+            talk.save(path)
         messages.print(f"wrote {path}")
     elif name == "/load":
-        talk.messages = _loaded(Path(_required(rest, name)))
+        _load(talk, Path(_required(rest, name)))
     else:
         raise UsageError(f"there is no {name}; /help lists what there is")
     return talk
@@ -224,6 +259,14 @@ def _required(rest: str, name: str) -> str:
     if not rest.strip():
         raise UsageError(f"{name} needs the name of a file")
     return rest.strip()
+
+
+def _load(talk: Chat, path: Path) -> None:
+    """Let a conversation be the one that was written to a file."""
+    if path.suffix == JSON:
+        talk.messages = _loaded(path)
+    else:
+        talk.restore(path)
 
 
 def _loaded(path: Path) -> list[dict[str, Any]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploykit.basics.whole_file import whole_file
 from deploykit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,19 +32,13 @@ def save(path: Path, outputs: Mapping[str, np.ndarray | Ragged | None]) -> None:
             arrays[f"{name}_lengths"] = value.lengths
     if path.suffix != ".npz":
         raise UsageError(f"cannot write {path}: outputs are written as .npz")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            for key, value in arrays.items():
-                if value is None:
-                    continue
-                array = _as_text(key, value) if value.dtype == object else value
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for key, value in arrays.items():
+            if value is None:
+                continue
+            array = _as_text(key, value) if value.dtype == object else value
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _as_text(name: str, array: np.ndarray) -> np.ndarray:

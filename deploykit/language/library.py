@@ -57,6 +57,29 @@ class CStops(ctypes.Structure):
     )
 
 
+class CCaches(ctypes.Structure):
+    """`dk_caches`."""
+
+    _fields_ = (
+        ("states", ctypes.c_void_p),
+        ("page_bytes", ctypes.c_void_p),
+        ("build", ctypes.c_char_p),
+        ("count", ctypes.c_int32),
+    )
+
+
+class CSaved(ctypes.Structure):
+    """`dk_saved`."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("count", "read", "first")),
+        ("tokens", ctypes.c_void_p),
+        ("note", ctypes.c_void_p),
+        ("note_bytes", ctypes.c_size_t),
+        ("pages", ctypes.c_void_p),
+    )
+
+
 @cache
 def library() -> ctypes.CDLL:
     """The library that was compiled for Python. Raises `ToolchainError` if it never was, and there is no C compiler."""
@@ -65,15 +88,15 @@ def library() -> ctypes.CDLL:
 
 def library_of(folder: Path) -> ctypes.CDLL:
     """The library of an artifact, if it runs on this machine and has these functions; else that for Python."""
-    found = library_with(folder, "dk_sample")
+    found = library_with(folder, "dk_confirm")
     return library() if found is None else _declared(found)
 
 
 def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
     """The library with the types of its functions."""
-    place, number = ctypes.c_void_p, ctypes.c_int32
+    place, number, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_size_t
     for name, result, *arguments in (
-        ("dk_pages_bytes", ctypes.c_size_t, number, number, number),
+        ("dk_pages_bytes", size, number, number, number),
         ("dk_pages_open", None, place, place),
         ("dk_pages_begin", number, place),
         ("dk_pages_fork", number, place, number, number),
@@ -81,11 +104,17 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
         ("dk_pages_append", None, place, number, number),
         ("dk_pages_cut", None, place, number, number),
         ("dk_pages_end", None, place, number),
+        ("dk_saved_bytes", size, place, number, number, place, size),
+        ("dk_save", None, place, number, place, number, place, ctypes.c_char_p, size, place),
+        ("dk_saved_open", ctypes.c_int, place, place, place, number, ctypes.c_char_p, size),
+        ("dk_restore", ctypes.c_bool, place, place, number, place),
         ("dk_sampling_fault", ctypes.c_char_p, place),
-        ("dk_sample_bytes", ctypes.c_size_t, number),
+        ("dk_sample_bytes", size, number),
         ("dk_sample", ctypes.c_int, place, place, number, place, number, place, place, place),
+        ("dk_probabilities", ctypes.c_int, place, place, number, place, number, place, place),
+        ("dk_confirm", ctypes.c_int, place, place, number, place, number, number, place, place, place, place),
         ("dk_log_sum", ctypes.c_double, place, number),
-        ("dk_stops_add", ctypes.c_bool, place, place, ctypes.c_size_t, place, place),
+        ("dk_stops_add", ctypes.c_bool, place, place, size, place, place),
     ):
         function = getattr(found, str(name))
         function.restype, function.argtypes = result, arguments

@@ -21,11 +21,11 @@ class PageTable:
         window: int | None,
         functions: ctypes.CDLL | None = None,
     ) -> None:
-        self._library = functions or library()
-        self._memory = np.zeros(self._library.dk_pages_bytes(count, sequences, blocks) // 8, np.int64)
+        self.library = functions or library()
+        self._memory = np.zeros(self.library.dk_pages_bytes(count, sequences, blocks) // 8, np.int64)
         self._pages = CPages(count, sequences, blocks, size, window or 0, 0)
-        self._place = ctypes.byref(self._pages)
-        self._library.dk_pages_open(self._place, self._memory.ctypes.data)
+        self.place = ctypes.byref(self._pages)
+        self.library.dk_pages_open(self.place, self._memory.ctypes.data)
         self.table = self._memory[: sequences * blocks].reshape(sequences, blocks)
         start = sequences * blocks
         self.lengths = self._memory[start:].view(np.int32)[:sequences]
@@ -42,26 +42,26 @@ class PageTable:
 
     def begin(self) -> int | None:
         """A new sequence; None if there are too many."""
-        return _number(self._library.dk_pages_begin(self._place))
+        return _number(self.library.dk_pages_begin(self.place))
 
     def fork(self, sequence: int, length: int) -> int | None:
         """A new sequence that shares up to `length` tokens of another one; None if there are too many."""
-        return _number(self._library.dk_pages_fork(self._place, sequence, length))
+        return _number(self.library.dk_pages_fork(self.place, sequence, length))
 
     def reserve(self, sequence: int, more: int) -> bool:
         """Hold pages for further tokens; False, with nothing changed, if there are not enough."""
-        return bool(self._library.dk_pages_reserve(self._place, sequence, more))
+        return bool(self.library.dk_pages_reserve(self.place, sequence, more))
 
     def append(self, sequence: int, more: int) -> None:
         """Further tokens are there."""
-        self._library.dk_pages_append(self._place, sequence, more)
+        self.library.dk_pages_append(self.place, sequence, more)
 
     def cut(self, sequence: int, length: int) -> None:
         """Forget tokens behind the first `length`, and those that share a page with others."""
-        self._library.dk_pages_cut(self._place, sequence, length)
+        self.library.dk_pages_cut(self.place, sequence, length)
 
     def end(self, sequence: int) -> None:
-        self._library.dk_pages_end(self._place, sequence)
+        self.library.dk_pages_end(self.place, sequence)
 
 
 def _number(found: int) -> int | None:

@@ -9,6 +9,10 @@ from typing import Any
 from deploykit.errors import UsageError
 from deploykit.options.option import option
 
+USUAL_SINKS = 4
+"""The first tokens of a text, which models attend to whatever they say. (Source: Xiao et al., "Efficient Streaming
+Language Models with Attention Sinks", 2024.)"""
+
 
 def _read(name: str, kind: type) -> Callable[[str], Any]:
     def read(text: str) -> Any:

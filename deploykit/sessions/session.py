@@ -216,6 +216,10 @@ class Session(Answering):
         require_known(sizes, known)
         self._engine.reset({name: value_of(dim, sizes.get(name)) for name, dim in known.items()})
 
+    def _states(self) -> np.ndarray | None:
+        """The block of states; None if there is none in memory of this process."""
+        return getattr(self._engine, "states", None)
+
     @property
     def inputs(self) -> tuple[ValueInfo, ...]:
         """What the only function takes; see `Function.inputs`. A dynamic model takes instances of these parameters."""

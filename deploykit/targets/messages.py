@@ -20,7 +20,10 @@ HEADER, SOURCE = "model_messages.h", "model_messages.c"
 COPIED = (*runtime.ANSWERS, *runtime.TEXT, *runtime.LANGUAGE, *runtime.GENERATING)
 """Sources that all models that generate share."""
 
-FUNCTIONS = ("open", "workspace_bytes", "set_workspace", "session_error", "complete", "chat", "next")
+FUNCTIONS = (
+    *("open", "workspace_bytes", "set_workspace", "session_error", "complete", "chat", "next"),
+    *("saved_bytes", "save", "restore"),
+)
 """The symbols, without the model's prefix."""
 
 ROLES = ("system", "user", "assistant")
@@ -47,6 +50,8 @@ def exported(program: Program) -> list[str]:
 
 def view(program: Program, version: str) -> dict[str, Any] | None:
     """What templates say of a model that generates; None for other models."""
+    from deploykit.compiler.codegen.host.header import state_header
+    from deploykit.compiler.codegen.host.interface import states_entry
     from deploykit.targets.sessions import common_view
 
     task = task_of(program)
@@ -64,6 +69,9 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "joints": _joints(task.form),
         "trimmed": [task.form is not None and role in task.form.trimmed for role in ROLES],
         "speaks": task.form is not None,
+        "state_header": state_header(program.states),
+        "page_bytes": states_entry(program.states).item_bytes,
+        "build": [f"0x{byte:02x}" for byte in bytes.fromhex(task.build)],
         "at_once": min(64, task.context),
         "some": min(1024, task.context),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,18 @@ TEMPLATE = (
 )
 
 
-def write_language_model(path: Path, form: Format = Format.F32, template: str = TEMPLATE, **more: Any) -> Path:
-    """Write the file. `more` are entries of its metadata."""
-    facts = json.loads((GOLDENS / "llama.json").read_text())
+def write_language_model(
+    path: Path,
+    form: Format = Format.F32,
+    template: str = TEMPLATE,
+    *,
+    name: str = "llama",
+    words: Sequence[str] = WORDS,
+    **more: Any,
+) -> Path:
+    """Write the file. `name` is that of the golden with the shapes, `more` are entries of its metadata."""
+    facts = json.loads((GOLDENS / f"{name}.json").read_text())
     config = facts["config"] | {"num_key_value_heads": facts["config"].get("num_key_value_heads") or 4}
     entries = {"tokenizer.ggml.eos_token_id": END} | ({"tokenizer.chat_template": template} if template else {})
-    write_model(path, config, facts["shapes"], form, WORDS, **entries, **more)
+    write_model(path, config, facts["shapes"], form, words, **entries, **more)
     return path

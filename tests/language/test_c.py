@@ -30,6 +30,53 @@ static void answer(dk_status status) {
     putchar(0);
 }
 
+/* What is saved goes on in other memory, also in the middle of an answer. */
+static int saved(char* workspace, size_t bytes) {
+    const dk_language_room room = {40, 7, 200}, small = {6, 6, 200};
+    const dk_message talk[1] = {{DK_USER, "abc", 3}};
+    dk_answering asked = {0};
+    dk_piece piece = {0};
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    asked.ignore_end = true;
+    model_set_workspace(&session, &room, workspace, bytes);
+    if (model_saved_bytes(&session) != 0) return 1;
+    answer(model_save(&session, &piece, 0));
+    if (model_chat(&session, talk, 1, &asked) != DK_OK || model_next(&session, &piece) != DK_OK) return 1;
+    size_t size = model_saved_bytes(&session);
+    unsigned char* memory = malloc(size);
+    answer(model_save(&session, memory, size - 1));
+    if (model_save(&session, memory, size) != DK_OK) return 1;
+    fwrite(piece.text, 1, piece.bytes, stdout);
+    answer(DK_OK); /* the answer goes on */
+    memset(workspace, 0xff, bytes);
+    model_set_workspace(&session, &room, workspace, bytes);
+    if (model_restore(&session, memory, size) != DK_OK) return 1;
+    if (session.language.pages.lengths[0] != session.language.count - 1) return 1;
+    answer(model_chat(&session, talk, 1, &asked));
+    answer(model_restore(&session, memory, size - 1));
+    memory[size / 2] ^= 1;
+    answer(model_restore(&session, memory, size));
+    memory[size / 2] ^= 1;
+    answer(model_chat(&session, talk, 1, &asked)); /* as before */
+    model_set_workspace(&session, &small, workspace, bytes);
+    answer(model_restore(&session, memory, size));
+    free(memory);
+    model_set_workspace(&session, &room, workspace, bytes);
+    asked.slides = true;
+    asked.sinks = 3;
+    asked.most = 70;
+    answer(model_complete(&session, "hello", 5, &asked));
+    asked.most = 9;
+    char text[90];
+    memset(text, 'b', 90);
+    memset(text, 'a', 45);
+    answer(model_complete(&session, text, 90, &asked));
+    asked.sinks = 39;
+    answer(model_complete(&session, "hello", 5, &asked));
+    return 0;
+}
+
 int main(void) {
     const dk_language_room room = {40, 7, 200};
     const dk_message talk[3] = {{DK_USER, "abc", 3}, {DK_ASSISTANT, "de", 2}, {DK_USER, "f", 1}};
@@ -68,6 +115,8 @@ int main(void) {
     answer(model_complete(&session, "hello", 5, &asked));
     const dk_language_room large = {41, 7, 200};
     printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
+    putchar(0);
+    if (saved(workspace, bytes) != 0) return 1;
     free(workspace);
     return 0;
 }
@@ -109,6 +158,22 @@ def test_answers(tmp_path: Path, session: Session) -> None:
     ):
         assert message in text
     assert found[13] == "1"
+    faults = (
+        "no text to save",
+        "fewer bytes",
+        None,
+        None,
+        "cut off or altered",
+        "cut off or altered",
+        None,
+        "more tokens",
+    )
+    for text, fault in zip(found[14:22], faults, strict=True):
+        assert text == expected(one) if fault is None else fault in text
+    slides = {"overflow": "window", "sinks": 3}
+    assert found[22] == expected("hello", max_tokens=70, **slides)
+    assert found[23] == expected("a" * 45 + "b" * 45, **slides)
+    assert "sinks" in found[24]
 
 
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:

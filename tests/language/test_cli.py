@@ -50,6 +50,12 @@ def test_settings(artifact: Path) -> None:
     assert "top_p is 3.0" in ran("chat", artifact, "--top-p", 3, text="a\n", status=2)
 
 
+def test_a_full_context(artifact: Path) -> None:
+    found = json.loads(ran("chat", artifact, "--max-tokens", 50, "--overflow", "window", "--json", text="abc\n"))
+    assert found["text"] == expected(artifact, "abc", max_tokens=50, overflow="window")[0]
+    assert len(found["text"]) > 40
+
+
 def test_a_prompt(artifact: Path) -> None:
     with deploykit.open(artifact) as session:
         answer = session.generate([{"role": "user", "content": "abc"}]).read()
@@ -65,10 +71,10 @@ def test_speeds(artifact: Path) -> None:
     assert "is timed by tokens" in ran("bench", artifact, "--profile", status=2)
 
 
-def at_a_terminal(artifact: Path, *lines: str) -> str:
+def at_a_terminal(artifact: Path, *lines: str, options: tuple[str, ...] = ()) -> str:
     """What a terminal shows; `^C` stands for Ctrl-C."""
     parent, child = pty.openpty()
-    call = [*DEPLOYKIT, "chat", str(artifact)]
+    call = [*DEPLOYKIT, "chat", str(artifact), *options]
     process = subprocess.Popen(call, stdin=child, stdout=child, stderr=child, start_new_session=True)
     os.close(child)
     shown = b""
@@ -115,3 +121,20 @@ def test_at_a_terminal(artifact: Path, tmp_path: Path) -> None:
         {"role": "user", "content": "abc"},
         {"role": "assistant", "content": answer},
     ]
+
+
+def test_a_conversation_goes_on(artifact: Path, tmp_path: Path) -> None:
+    """Saved at a terminal, with what the model remembers, or as messages alone; restored from a pipe."""
+    _, answer = expected(artifact, "abc", "d", max_tokens=3)
+    memory, plain = tmp_path / "talk.chat", tmp_path / "talk.json"
+    short = ("--max-tokens", "3")
+    at_a_terminal(artifact, "abc", f"/save {memory}", f"/save {plain}", options=short)
+    for file, again in ((memory, False), (plain, True)):
+        found = json.loads(ran("chat", artifact, *short, "--restore", file, "--json", text="d\n"))
+        assert found["text"] == answer
+        assert (found["prompt_tokens"] > len("A:abc") + len("Q:d A:")) == again
+    assert answer.split("\n")[0] in at_a_terminal(artifact, f"/load {memory}", "d", options=short)
+    memory.write_bytes(memory.read_bytes()[:-1])
+    assert f"{memory}: this is no saved" in ran("chat", artifact, "--restore", memory, text="d\n", status=2)
+    assert "cannot be read" in ran("chat", artifact, "--restore", tmp_path / "no", text="d\n", status=2)
+    assert "leave out --system" in ran("chat", artifact, "--restore", plain, "--system", "s", text="d\n", status=2)

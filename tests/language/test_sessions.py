@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +166,37 @@ def test_the_context_is_never_exceeded(session: Session) -> None:
         session.generate("a" * (context + 1))
 
 
+@pytest.mark.parametrize("sinks", [0, 4, 38])
+@pytest.mark.parametrize("draft", [None, "ngram"])
+def test_a_text_goes_on_without_its_oldest_tokens(session: Session, sinks: int, draft: str | None) -> None:
+    """The scores are those of a text that consists of the tokens that are kept."""
+    context = session.language.task.context
+    tokens = [int(token) for token in session.language.tokenizer.encode("abcdefgh" * 4).ids]
+    kept, expected = list(tokens), []
+    while len(expected) < 60:
+        expected.append(int(session.logits(kept)[-1].argmax()))
+        kept.append(expected[-1])
+        if len(kept) > context:
+            kept = kept[:sinks] + kept[len(kept) - (context - sinks) // 2 :]
+    given = {"max_tokens": 60, "ignore_end": True, "overflow": "window", "sinks": sinks, "draft": draft}
+    answer = session.generate(tokens, **given)
+    answer.read()
+    assert (answer.tokens, answer.reason) == (expected, "length")
+    assert session.language.pages.unused == session.language.pages.count
+
+
+def test_a_prompt_without_its_oldest_tokens(session: Session) -> None:
+    tokens = [int(token) for token in np.random.default_rng(1).integers(0, len(WORDS), 100)]
+    answer = session.generate(tokens, max_tokens=3, ignore_end=True, overflow="window", sinks=2)
+    assert answer.timings.prompt_tokens == 2 + 19
+    same = session.generate([*tokens[:2], *tokens[-19:]], max_tokens=3, ignore_end=True)
+    assert answer.read() == same.read()
+    chat = session.chat(max_tokens=9, ignore_end=True, overflow="window")
+    for text in ("abc", "d" * 30, "e" * 50):
+        assert chat.ask(text)
+    assert chat.messages[4] == {"role": "user", "content": "e" * 50}
+
+
 def test_special_tokens_and_characters_of_several_bytes(session: Session) -> None:
     first, second = WORDS.index("Ã"), WORDS.index("©")
     answer = session.generate("a", max_tokens=2, logit_bias={first: 1e6, second: 5e5}, presence_penalty=1e6)
@@ -184,6 +215,8 @@ def test_special_tokens_and_characters_of_several_bytes(session: Session) -> Non
         ("a", {"max_tokens": 1.5}, "max_tokens must be a whole number"),
         ("a", {"temperatur": 1}, "there is no setting 'temperatur'; there are frequency_penalty"),
         ("a", {"temperature": -1}, "temperature is -1"),
+        ("a", {"overflow": "drop"}, "overflow is 'drop'; there are 'error' and 'window'"),
+        ("a", {"overflow": "window", "sinks": 39}, "sinks is 39; it must be a whole number from 0 to 38"),
         ("a", {"stop": [""]}, "is empty"),
         ([{"role": "robot", "content": "x"}], {}, "has the role 'robot'; there are system, user, assistant, tool"),
         ([{"role": "user"}], {}, "message 0 is no object with 'role' and 'content'"),
@@ -245,29 +278,3 @@ def test_the_manifest_says_what_the_model_is_for(artifact: Path) -> None:
     assert (task["takes"], task["kind"], task["template"]) == ("messages", "generate", TEMPLATE)
     assert task["stops"] == [END]
     assert task["form"]["joints"]["start user"] == "Q:"
-
-
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "seed": 3}, {"repetition_penalty": 1.3}], ids=str)
-def test_guesses_change_no_text(session: Session, settings: dict[str, float]) -> None:
-    for prompt in ("abcabcabcabc", "hello", "w1 w1 w1 w1"):
-        given = {"max_tokens": 20, "ignore_end": True, **settings}
-        plain, drafted = session.generate(prompt, **given), session.generate(prompt, draft="ngram", **given)  # type: ignore[arg-type]
-        assert drafted.read() == plain.read()
-        assert drafted.tokens == plain.tokens
-    assert session.language.pages.unused == session.language.pages.count
-
-
-def test_guesses_save_steps(session: Session) -> None:
-    steps = 0
-    run = session.language._run
-
-    def counted(inputs: Mapping[str, object]) -> Mapping[str, np.ndarray]:
-        nonlocal steps
-        steps += 1
-        return run(inputs)
-
-    session.language._run = counted
-    bias = {WORDS.index("a"): 1e6}
-    answer = session.generate("aaaaaaaa", max_tokens=20, draft="ngram", logit_bias=bias)
-    assert answer.read() == "a" * 20
-    assert steps < 8

@@ -34,12 +34,21 @@ def test_answers_are_those_of_the_host(package: Path, session: Session) -> None:
             "maxTokens: 9, temperature: 0.9, topP: 0.95, topK: 30, seed: 7n, repetitionPenalty: 1.2",
             {"max_tokens": 9, "temperature": 0.9, "top_p": 0.95, "top_k": 30, "seed": 7, "repetition_penalty": 1.2},
         ),
+        (
+            "maxTokens: 60, ignoreEnd: true, overflow: 'window', sinks: 3",
+            {"max_tokens": 60, "ignore_end": True, "overflow": "window", "sinks": 3},
+        ),
     ):
         found = evaluated(package, f"await model.complete({ASK}, {{ {settings} }})")
         answer = session.generate(message, **same)
         assert found["text"] == answer.read()
         assert found["tokens"] == answer.tokens
         assert found["reason"] == answer.reason
+
+
+def test_a_long_prompt_without_its_oldest_tokens(package: Path, session: Session) -> None:
+    found = evaluated(package, "await model.complete('ab'.repeat(40), { maxTokens: 5, overflow: 'window' })")
+    assert found["text"] == session.generate("ab" * 40, max_tokens=5, overflow="window").read()
 
 
 def test_pieces_stops_and_what_is_remembered(package: Path, session: Session) -> None:
@@ -89,6 +98,8 @@ def test_answers_at_once(package: Path, session: Session) -> None:
         ("model.complete('a', { seed: -1 })", "UsageError", "seed must be a whole number"),
         ("model.complete('a', { stop: [''] })", "UsageError", "none of them empty"),
         ("model.complete('a', { temprature: 1 })", "UsageError", "temprature"),
+        ("model.complete('a', { overflow: 'drop' })", "UsageError", "overflow is drop"),
+        ("model.complete('a', { overflow: 'window', sinks: 39 })", "UsageError", "sinks is 39"),
         ("model.complete('a', { signal: AbortSignal.abort() })", "AbortError", "aborted"),
         (
             "(await model.reset({ pages: 1 }), model.complete('b'.repeat(34)))",

@@ -56,7 +56,7 @@ def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> l
     for number, memory in enumerate(memories):
         for i in memory:
             for constant in programs[i].constants:
-                identity = _identity(constant)
+                identity = identity_of(constant)
                 constants.setdefault(identity, constant)
                 needed.setdefault(identity, []).append(number)
     order = sorted(constants, key=lambda identity: tuple(dict.fromkeys(needed[identity])))
@@ -67,7 +67,8 @@ def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> l
     ]
 
 
-def _identity(constant: Constant) -> Identity:
+def identity_of(constant: Constant) -> Identity:
+    """What equal constants have in common."""
     bits = np.ascontiguousarray(constant.data).reshape(-1).view(np.uint8)
     digest = hashlib.blake2b()
     for _, piece in pieces(bits):
@@ -78,7 +79,7 @@ def _identity(constant: Constant) -> Identity:
 def _with_constants(part: Program, placed: Mapping[Identity, Constant]) -> Program:
     """`part` with all of these constants, and its tensors pointing into them."""
     index = {identity: position for position, identity in enumerate(placed)}
-    moved = [index[_identity(constant)] for constant in part.constants]
+    moved = [index[identity_of(constant)] for constant in part.constants]
 
     def tensor(old: Tensor) -> Tensor:
         if not isinstance(old.storage, ConstantStorage):

@@ -100,6 +100,10 @@ class Auto:
         self._engine.reset(sizes)
 
     @property
+    def states(self) -> np.ndarray | None:
+        return getattr(self._engine, "states", None)
+
+    @property
     def memory(self) -> Memory:
         return self._engine.memory
 

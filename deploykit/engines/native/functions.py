@@ -112,6 +112,12 @@ class Functions:
             self._share_states(lane)
 
     @property
+    def states(self) -> np.ndarray | None:
+        """The block of states; None if there is none in memory of this process."""
+        with self._lanes.one() as lane:
+            return None if any(isinstance(lane[name], OnGpu) for name in self._stateful) else self._states
+
+    @property
     def memory(self) -> Memory:
         lanes = self._lanes.made
         return Memory(

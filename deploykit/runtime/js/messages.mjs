@@ -45,7 +45,10 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
  */
 
 const MODULE = 'language.wasm';
-const OPTIONS = ['maxTokens', 'stop', 'ignoreEnd', 'seed', 'logitBias', 'onPiece', ...Object.keys(SETTINGS)];
+const OPTIONS = [
+  ...['maxTokens', 'stop', 'ignoreEnd', 'overflow', 'sinks', 'seed', 'logitBias', 'onPiece'],
+  ...Object.keys(SETTINGS),
+];
 /** Milliseconds that a step of a long prompt takes: the page waits meanwhile. */
 const STEP = 50;
 /** Tokens of the first step of a prompt. */
@@ -270,10 +273,12 @@ function methodsOf(loaded, { task, tokenizer, own }) {
   async function* generate(given, options) {
     const call = new Call('generate', options, OPTIONS, 1);
     const asked = options ?? {};
-    const tokens = tokensOf(given, task, tokenizer);
+    const sinks = sinksOf(asked, task);
+    const whole = tokensOf(given, task, tokenizer, sinks !== null);
+    const tokens = whole.length > task.context ? windowed(whole, task, sinks ?? 0) : whole;
     const state = settingsOf(asked, task.words);
     const stops = new Stops(asked.stop ?? []);
-    const room = Math.min(asked.maxTokens ?? Infinity, task.context - tokens.length + 1);
+    const room = Math.min(asked.maxTokens ?? Infinity, sinks === null ? task.context - tokens.length + 1 : Infinity);
     if (!(room >= 0) || (asked.maxTokens !== undefined && !Number.isInteger(asked.maxTokens))) {
       throw new UsageError(`maxTokens must be a whole number, found ${asked.maxTokens}`);
     }
@@ -317,7 +322,10 @@ function methodsOf(loaded, { task, tokenizer, own }) {
         answer.reason = ended || found ? 'stop' : 'length';
         going &&= !found;
         answer.text += shown;
-        if (going) {
+        if (going && sinks !== null && sequence.tokens.length >= task.context) {
+          sequence.tokens = windowed([...sequence.tokens, token], task, sinks);
+          own.pages_cut(sequence.row, sinks);
+        } else if (going) {
           sequence.tokens.push(token);
         }
         const piece = { text: shown, tokens: [token], logprobs: [logprob] };
@@ -396,12 +404,37 @@ export function piecesOf(complete) {
 }
 
 /**
- * The tokens of what is given.
+ * How many of the first tokens are kept of a text that fills the context; null: an answer ends there.
+ * @param {Record<string, any>} asked
+ * @param {Task} task
+ */
+function sinksOf({ overflow = 'error', sinks = 4 }, { context }) {
+  if (overflow !== 'error' && overflow !== 'window') {
+    throw new UsageError(`overflow is ${overflow}; there are 'error' and 'window'`);
+  }
+  if (!Number.isInteger(sinks) || sinks < 0 || sinks > context - 2) {
+    throw new UsageError(`sinks is ${sinks}; it must be a whole number from 0 to ${context - 2}`);
+  }
+  return overflow === 'window' ? /** @type {number} */ (sinks) : null;
+}
+
+/**
+ * The first tokens of a text, and the newest ones, for which half of the rest of the context is used.
+ * @param {readonly number[]} tokens
+ * @param {Task} task
+ * @param {number} sinks
+ */
+function windowed(tokens, { context }, sinks) {
+  return [...tokens.slice(0, sinks), ...tokens.slice(tokens.length - Math.floor((context - sinks) / 2))];
+}
+
+/**
+ * The tokens of what is given; `long`: they may be more than the model takes.
  * @param {Given} given
  * @param {Task} task
  * @param {Tokenizer} tokenizer
  */
-function tokensOf(given, task, tokenizer) {
+function tokensOf(given, task, tokenizer, long = false) {
   /** @type {number[]} */
   let tokens;
   if (typeof given === 'string') {
@@ -416,7 +449,7 @@ function tokensOf(given, task, tokenizer) {
   if (!tokens.length) {
     throw new UsageError('the text is empty: there is nothing to continue');
   }
-  if (tokens.length > task.context) {
+  if (tokens.length > task.context && !long) {
     throw new DataError(`the text has ${tokens.length} tokens, and the model takes ${task.context}: shorten it`);
   }
   return tokens;

@@ -43,7 +43,7 @@ static bool layout(const dk_language* own, const dk_language_room* room, uint64_
     const uint64_t sizes[PARTS] = {
         [PAGES] = dk_pages_bytes(blocks_of(task, room->tokens), 1, blocks_of(task, room->tokens)),
         [SEQUENCE] = 4 * tokens,
-        [NEXT] = 4 * tokens,
+        [NEXT] = 4 * (tokens + room->text_bytes), /* a prompt that is shortened was longer */
         [STEP] = 8 * (3 * at_once + (uint64_t)blocks_of(task, room->tokens) + 1),
         [SCORES] = 4 * words,
         [CHOOSING] = dk_sample_bytes(task->words),
@@ -114,6 +114,10 @@ dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room,
     own->pages.window = own->task->window;
     dk_pages_open(&own->pages, PLACE(PAGES));
     dk_pages_begin(&own->pages);
+    own->caches.states = (unsigned char*)PLACE(STATES) + own->task->state_header;
+    own->caches.page_bytes = own->task->page_bytes;
+    own->caches.build = own->task->build;
+    own->caches.count = own->task->state_count;
     own->tokens = PLACE(SEQUENCE);
     own->next = PLACE(NEXT);
     own->inputs[TOKENS] = PLACE(STEP);
@@ -146,7 +150,21 @@ static const char* fault_of(const dk_language* own, const dk_answering* asked) {
             return "a stop is empty, or longer than DK_MOST_STOP_BYTES";
         }
     }
+    if (asked->slides && (asked->sinks < 0 || asked->sinks > own->room.tokens - 2)) {
+        return "sinks";
+    }
     return NULL;
+}
+
+/* How many of the newest tokens are kept of a text that fills the room: half of what the sinks leave. */
+static int32_t newest_of(const dk_language* own, const dk_answering* asked) {
+    return (own->room.tokens - asked->sinks) / 2;
+}
+
+/* Keep the first and the newest of so many tokens. Returns how many are left. */
+static int32_t slide(int32_t* tokens, int32_t count, int32_t sinks, int32_t newest) {
+    memmove(tokens + sinks, tokens + count - newest, 4 * (size_t)newest);
+    return sinks + newest;
 }
 
 /* Begin an answer to a text. */
@@ -162,9 +180,16 @@ begin(dk_language* own, dk_model* model, const char* text, size_t bytes, bool ba
     input.first = text;
     input.first_bytes = bytes;
     input.bare = bare;
-    tokens.capacity = own->room.tokens;
+    tokens.capacity = own->room.tokens + (int32_t)own->room.text_bytes;
     tokens.ids = own->next;
     status = dk_text_encode(&own->text, &input, own->scratch, own->scratch_bytes, &tokens);
+    if (status == DK_OK && tokens.count > own->room.tokens) {
+        if (asked->slides) {
+            tokens.count = slide(own->next, tokens.count, asked->sinks, newest_of(own, asked));
+        } else {
+            status = DK_ERROR_CAPACITY;
+        }
+    }
     if (status == DK_ERROR_CAPACITY) {
         return dk_fail(model, status, "the text has more tokens than the workspace is for");
     }
@@ -290,7 +315,7 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
     dk_choice choice = {0, 0.0f};
     dk_text_ids ids = {&choice.token, 1, true};
     size_t decoded = 0, shown = 0;
-    bool ended = false, found;
+    bool ended = false, found, full;
     dk_status status;
     if (!own->going || piece == NULL) {
         return dk_fail(model, DK_ERROR_USAGE, piece == NULL ? "the piece is NULL" : "there is no answer to go on with");
@@ -312,7 +337,8 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
     }
     ids.count = ended ? 0 : 1;
     own->answered += ids.count;
-    piece->last = ended || own->count >= own->room.tokens || own->answered == own->asked.most;
+    full = own->count >= own->room.tokens;
+    piece->last = ended || (full && !own->asked.slides) || own->answered == own->asked.most;
     status = dk_text_decode(&own->text, &own->stream, &ids, piece->last, own->decoded, DK_PIECE_BYTES, &decoded);
     if (status != DK_OK) {
         return dk_fail(model, status, "the text of a token is longer than DK_PIECE_BYTES");
@@ -329,8 +355,54 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
     piece->stopped = ended || found;
     piece->last = piece->last || found;
     if (!piece->last) {
+        if (full) {
+            /* The new token is one of the newest. */
+            own->count = slide(own->tokens, own->count, own->asked.sinks, newest_of(own, &own->asked) - 1);
+            dk_pages_cut(&own->pages, 0, own->asked.sinks);
+        }
         own->tokens[own->count++] = choice.token;
         own->going = true;
     }
+    return DK_OK;
+}
+
+size_t dk_language_saved_bytes(const dk_language* own) {
+    return own->tokens == NULL || own->count < 1 ? 0 : dk_saved_bytes(&own->pages, 0, own->count, &own->caches, 0);
+}
+
+dk_status dk_language_save(const dk_language* own, dk_model* model, void* saved, size_t bytes) {
+    const size_t needed = dk_language_saved_bytes(own);
+    if (needed == 0 || saved == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, needed == 0 ? "there is no text to save" : "the memory is NULL");
+    }
+    if (bytes < needed) {
+        return dk_fail(model, DK_ERROR_BUFFER, "there are fewer bytes than saved_bytes says");
+    }
+    dk_save(&own->pages, 0, own->tokens, own->count, &own->caches, NULL, 0, saved);
+    return DK_OK;
+}
+
+dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes) {
+    dk_saved found;
+    dk_status status;
+    if (own->tokens == NULL || saved == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, saved == NULL ? "what was saved is NULL" : "there is no workspace");
+    }
+    status = dk_saved_open(&found, &own->pages, &own->caches, own->task->words, saved, bytes);
+    if (status != DK_OK) {
+        return dk_fail(
+            model, status,
+            status == DK_ERROR_USAGE ? "what was saved is of another build of the model"
+                                     : "this is no saved text, or it is cut off or altered"
+        );
+    }
+    if (found.count > own->room.tokens) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "what was saved has more tokens than the workspace is for");
+    }
+    dk_pages_cut(&own->pages, 0, 0);
+    dk_restore(&found, &own->pages, 0, &own->caches);
+    memcpy(own->tokens, found.tokens, 4 * (size_t)found.count);
+    own->count = found.count;
+    own->going = false;
     return DK_OK;
 }

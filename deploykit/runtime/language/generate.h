@@ -44,6 +44,11 @@ typedef struct dk_language_task {
        column: the end); NULL where that is not possible. Without a form, all are NULL. */
     const char* joints[4][4];
     bool trimmed[3]; /* whether white space around the messages of a role is left out */
+    /* The states, behind `state_header` bytes; see dk_caches. */
+    int32_t state_header;
+    int32_t state_count;
+    const int64_t* page_bytes;
+    const unsigned char* build;
 } dk_language_task;
 
 /* What a workspace is for. */
@@ -62,6 +67,11 @@ typedef struct dk_answering {
     const char* const* stops;
     const size_t* stop_bytes; /* each at most DK_MOST_STOP_BYTES */
     int32_t stop_count;
+    /* What becomes of a text that fills the room. false: a longer prompt is refused, and the answer ends. true: it goes
+       on without its oldest tokens: the first `sinks` are kept, usually 4, and the newest, for half of the rest. They
+       are read again then. */
+    bool slides;
+    int32_t sinks; /* at most 2 less than tokens of the room */
 } dk_answering;
 
 /* What a step added to an answer. */
@@ -79,6 +89,7 @@ typedef struct dk_language {
     dk_text text;
     dk_language_room room;
     dk_pages pages;
+    dk_caches caches;
     dk_answering asked;
     dk_text_stream stream;
     dk_stops stops;
@@ -120,6 +131,17 @@ dk_status dk_language_chat(
 
 /* Write the next piece. DK_ERROR_USAGE: there is no answer. */
 dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece);
+
+/* Bytes of what is saved of the text so far; 0 without a text. */
+size_t dk_language_saved_bytes(const dk_language* own);
+
+/* Save the text so far, with what the model remembers of it, to so many bytes. An answer may go on afterwards. */
+dk_status dk_language_save(const dk_language* own, dk_model* model, void* saved, size_t bytes);
+
+/* Let the model remember what was saved, in place of what it remembers: the next prompt is read from where it differs.
+   DK_ERROR_DATA: it is cut off, altered, or something else. DK_ERROR_USAGE: it is of another build. DK_ERROR_CAPACITY:
+   it has more tokens than the workspace is for. Nothing is changed then. */
+dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes);
 
 #ifdef __cplusplus
 }

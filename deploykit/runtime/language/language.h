@@ -1,4 +1,5 @@
-/* Language models that generate: the pages of sequences, the choice of tokens, and texts that end an answer.
+/* Language models that generate: the pages of sequences, what is saved of them, the choice of tokens, and texts that
+   end an answer.
 
    All memory is the caller's. Nothing here allocates or writes a global. The numbers are the same on every target. */
 #ifndef DEPLOYKIT_LANGUAGE_H
@@ -54,6 +55,47 @@ void dk_pages_cut(dk_pages* pages, int32_t sequence, int32_t length);
 /* End a sequence. */
 void dk_pages_end(dk_pages* pages, int32_t sequence);
 
+enum { DK_BUILD_BYTES = 32 };
+
+/* The states of a model: each has pages as its first axis, and begins at a multiple of DK_ALIGNMENT behind the one
+   before. */
+typedef struct dk_caches {
+    unsigned char* states;      /* the first one */
+    const int64_t* page_bytes;  /* of each: the bytes of a page */
+    const unsigned char* build; /* DK_BUILD_BYTES that tell builds from each other */
+    int32_t count;
+} dk_caches;
+
+/* Bytes of what is saved of a sequence of `count` tokens, with a note of the caller. */
+size_t
+dk_saved_bytes(const dk_pages* pages, int32_t sequence, int32_t count, const dk_caches* caches, size_t note_bytes);
+
+/* Save a sequence: its tokens, and what the model remembers of them. */
+void dk_save(
+    const dk_pages* pages, int32_t sequence, const int32_t* tokens, int32_t count, const dk_caches* caches,
+    const void* note, size_t note_bytes, void* saved
+);
+
+/* What was saved. */
+typedef struct dk_saved {
+    int32_t count;               /* tokens */
+    int32_t read;                /* of these, those that the model remembers */
+    int32_t first;               /* the first block whose page is there */
+    const unsigned char* tokens; /* int32_t each, anywhere in memory */
+    const unsigned char* note;
+    size_t note_bytes;
+    const unsigned char* pages;
+} dk_saved;
+
+/* Look at what was saved; it must stay. DK_ERROR_DATA: it is cut off, altered, or something else. DK_ERROR_USAGE: it is
+   of another build. */
+dk_status dk_saved_open(
+    dk_saved* own, const dk_pages* pages, const dk_caches* caches, int32_t words, const void* saved, size_t bytes
+);
+
+/* Let a sequence without tokens have what was saved. False, with nothing changed, if there are not enough pages. */
+bool dk_restore(const dk_saved* own, dk_pages* pages, int32_t sequence, const dk_caches* caches);
+
 /* What is added to the score of a token. */
 typedef struct dk_bias {
     int32_t token;
@@ -96,6 +138,21 @@ size_t dk_sample_bytes(int32_t words);
 dk_status dk_sample(
     const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
     uint64_t* random, void* workspace, dk_choice* choice
+);
+
+/* The probabilities (words) with which dk_sample chooses each token. */
+dk_status dk_probabilities(
+    const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
+    void* workspace, float* probabilities
+);
+
+/* The same as dk_sample where another model guessed a token, drawn with the probabilities `guessed` (words). The guess
+   is chosen with the probability p / q, at most 1, of what dk_sample would choose it with and of what it was guessed
+   with; else a token is drawn by what p has more than q. So each token has the probability p. (Source: Leviathan et
+   al., "Fast Inference from Transformers via Speculative Decoding", 2023.) */
+dk_status dk_confirm(
+    const dk_sampling* sampling, const float* scores, int32_t words, const int32_t* earlier, int32_t count,
+    int32_t guess, const float* guessed, uint64_t* random, void* workspace, dk_choice* choice
 );
 
 /* The logarithm of the sum of the exponentials of scores: what is subtracted from a score for its log-probability. */

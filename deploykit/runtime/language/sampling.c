@@ -256,16 +256,43 @@ static int32_t greatest(const candidate* found, int32_t count) {
     return best;
 }
 
-/* Draw one of the candidates by their probabilities. */
-static int32_t drawn(const candidate* found, int32_t count, float temperature, uint64_t* random) {
-    double total = 0.0, seen = 0.0, top = found[greatest(found, count)].score;
-    for (int32_t i = 0; i < count; ++i) {
-        total += power((found[i].score - top) / temperature);
+/* What a draw is by: the power of each candidate's score; with `without`, less the probabilities that these tokens have
+   there, as far as they have more. */
+typedef struct urn {
+    const candidate* found;
+    int32_t count;
+    float temperature;
+    double top, total;
+    const float* without;
+} urn;
+
+static double part_of(const urn* own, int32_t i) {
+    double part = power((own->found[i].score - own->top) / own->temperature);
+    if (own->without != NULL) {
+        part -= own->total * own->without[own->found[i].token];
     }
-    double target = unit(random) * total;
+    return part > 0.0 ? part : 0.0;
+}
+
+static double sum_of(const urn* own) {
+    double sum = 0.0;
+    for (int32_t i = 0; i < own->count; ++i) {
+        sum += part_of(own, i);
+    }
+    return sum;
+}
+
+static urn urn_of(const candidate* found, int32_t count, float temperature) {
+    urn own = {found, count, temperature, found[greatest(found, count)].score, 0.0, NULL};
+    own.total = sum_of(&own);
+    return own;
+}
+
+static int32_t drawn(const urn* own, uint64_t* random) {
+    double target = unit(random) * (own->without == NULL ? own->total : sum_of(own)), seen = 0.0;
     int32_t last = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        double part = power((found[i].score - top) / temperature);
+    for (int32_t i = 0; i < own->count; ++i) {
+        double part = part_of(own, i);
         seen += part;
         if (part > 0.0) {
             last = i;
@@ -277,9 +304,10 @@ static int32_t drawn(const candidate* found, int32_t count, float temperature, u
     return last;
 }
 
-dk_status dk_sample(
-    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, uint64_t* random,
-    void* workspace, dk_choice* choice
+/* The tokens that may be chosen come first in the workspace. Returns how many; one, if the temperature is 0. */
+static dk_status possible(
+    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, void* workspace,
+    int32_t* left
 ) {
     candidate* found = workspace;
     int32_t* times = (int32_t*)(void*)(found + words);
@@ -299,34 +327,104 @@ dk_status dk_sample(
         }
     }
     penalised(s, found, words, earlier, count, times);
-    int32_t best = greatest(found, words);
+    int32_t best = greatest(found, words), kept = words;
     if (found[best].score < -FLT_MAX) {
         return DK_ERROR_DATA;
     }
-    if (s->temperature > 0.0f) {
-        int32_t kept = words;
-        if (s->top_k > 0 && s->top_k < kept) {
-            kept = first_of(found, kept, s->top_k, 1.0);
-        }
-        if (s->typical_p < 1.0f) {
-            kept = typical(found, kept, s->typical_p, (float*)(void*)times);
-        }
-        if (s->top_p < 1.0f) {
-            kept = first_of(found, kept, kept, s->top_p);
-        }
-        if (s->min_p > 0.0f) {
-            double top = found[greatest(found, kept)].score;
-            int32_t next = 0;
-            for (int32_t i = 0; i < kept; ++i) {
-                if (power(found[i].score - top) >= s->min_p) {
-                    found[next++] = found[i];
-                }
-            }
-            kept = next;
-        }
-        best = drawn(found, kept, s->temperature, random);
+    if (s->temperature <= 0.0f) {
+        found[0] = found[best];
+        *left = 1;
+        return DK_OK;
     }
-    choice->token = found[best].token;
-    choice->logprob = (float)((double)scores[choice->token] - dk_log_sum(scores, words));
+    if (s->top_k > 0 && s->top_k < kept) {
+        kept = first_of(found, kept, s->top_k, 1.0);
+    }
+    if (s->typical_p < 1.0f) {
+        kept = typical(found, kept, s->typical_p, (float*)(void*)times);
+    }
+    if (s->top_p < 1.0f) {
+        kept = first_of(found, kept, kept, s->top_p);
+    }
+    if (s->min_p > 0.0f) {
+        double top = found[greatest(found, kept)].score;
+        int32_t next = 0;
+        for (int32_t i = 0; i < kept; ++i) {
+            if (power(found[i].score - top) >= s->min_p) {
+                found[next++] = found[i];
+            }
+        }
+        kept = next;
+    }
+    *left = kept;
+    return DK_OK;
+}
+
+static void choose(const float* scores, int32_t words, int32_t token, dk_choice* choice) {
+    choice->token = token;
+    choice->logprob = (float)((double)scores[token] - dk_log_sum(scores, words));
+}
+
+dk_status dk_sample(
+    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, uint64_t* random,
+    void* workspace, dk_choice* choice
+) {
+    const candidate* found = workspace;
+    int32_t left = 0, place = 0;
+    dk_status status = possible(s, scores, words, earlier, count, workspace, &left);
+    if (status != DK_OK) {
+        return status;
+    }
+    if (s->temperature > 0.0f) {
+        const urn own = urn_of(found, left, s->temperature);
+        place = drawn(&own, random);
+    }
+    choose(scores, words, found[place].token, choice);
+    return DK_OK;
+}
+
+dk_status dk_probabilities(
+    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, void* workspace,
+    float* probabilities
+) {
+    const candidate* found = workspace;
+    int32_t left = 0;
+    dk_status status = possible(s, scores, words, earlier, count, workspace, &left);
+    if (status != DK_OK) {
+        return status;
+    }
+    const urn own = urn_of(found, left, s->temperature > 0.0f ? s->temperature : 1.0f);
+    memset(probabilities, 0, 4 * (size_t)words);
+    for (int32_t i = 0; i < left; ++i) {
+        probabilities[found[i].token] = (float)(part_of(&own, i) / own.total);
+    }
+    return DK_OK;
+}
+
+dk_status dk_confirm(
+    const dk_sampling* s, const float* scores, int32_t words, const int32_t* earlier, int32_t count, int32_t guess,
+    const float* guessed, uint64_t* random, void* workspace, dk_choice* choice
+) {
+    const candidate* found = workspace;
+    int32_t left = 0;
+    dk_status status = possible(s, scores, words, earlier, count, workspace, &left);
+    if (status != DK_OK || guess < 0 || guess >= words) {
+        return status != DK_OK ? status : DK_ERROR_USAGE;
+    }
+    urn own = urn_of(found, left, s->temperature > 0.0f ? s->temperature : 1.0f);
+    double own_chance = 0.0;
+    for (int32_t i = 0; i < left; ++i) {
+        if (found[i].token == guess) {
+            own_chance = part_of(&own, i) / own.total;
+        }
+    }
+    if (unit(random) * guessed[guess] < own_chance) {
+        choose(scores, words, guess, choice);
+        return DK_OK;
+    }
+    own.without = guessed;
+    if (sum_of(&own) <= 0.0) {
+        own.without = NULL; /* the two differ by rounding alone */
+    }
+    choose(scores, words, found[drawn(&own, random)].token, choice);
     return DK_OK;
 }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.basics.whole_file import whole_file
+from deploykit.errors import UsageError
+from deploykit.sessions.language.drafts import Drafts
 from deploykit.sessions.language.generation import Generation, Piece, start
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ class Chat:
         self._language, self.settings = language, settings
         self.messages: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
         self._sequence: Sequence | None = None
+        self._drafts: Drafts | None = None
 
     def send(self, text: str, **settings: Any) -> Iterator[Piece]:
         """Say something; gives the pieces of the answer. The message and the answer are among the messages once the
@@ -50,14 +56,42 @@ class Chat:
         """The answer to these messages, of which the model may remember some."""
         given = {**self.settings, **settings}
         tokens = prompt_of(self._language, messages, given.pop("tools", None))
-        answer = start(self._language, tokens, sequence=self._sequence, keep=True, **given)
+        answer = start(self._language, tokens, sequence=self._sequence, keep=True, earlier=self._drafts, **given)
         self._sequence = answer.sequence
+        if isinstance(answer.drafts, Drafts):
+            self._drafts = answer.drafts
         return answer
 
     def reset(self) -> None:
         """Begin anew, with the same system message."""
         self.messages = [message for message in self.messages[:1] if message["role"] == "system"]
         self.close()
+
+    def save(self, path: str | Path) -> None:
+        """Write the conversation to a file, with what the model remembers of it: `restore` goes on without reading it
+        again. Raises `UsageError`."""
+        if self._sequence is None:
+            raise UsageError("the model remembers nothing of this conversation: say something first")
+        note = json.dumps({"messages": self.messages}, ensure_ascii=False).encode()
+        saved = self._language.save(self._sequence, note)
+        try:
+            with whole_file(Path(path)) as file:
+                file.write(saved)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+    def restore(self, path: str | Path) -> None:
+        """Go on with a conversation that was saved, in place of this one. Raises `UsageError` for a file that cannot be
+        read, was altered, or is of another build of a model; this conversation then stays."""
+        try:
+            saved = Path(path).read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+        try:
+            self._sequence, note = self._language.restore(saved, self._sequence)
+        except UsageError as error:
+            raise type(error)(f"{path}: {error}") from error
+        self.messages = json.loads(note)["messages"]
 
     @property
     def used(self) -> int:
@@ -69,6 +103,9 @@ class Chat:
         if self._sequence is not None:
             self._language.end(self._sequence)
             self._sequence = None
+        if self._drafts is not None:
+            self._drafts.close()
+            self._drafts = None
 
 
 def prompt_of(language: Language, given: Any, tools: Any = None) -> list[int]:

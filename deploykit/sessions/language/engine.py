@@ -18,6 +18,7 @@ import numpy as np
 from deploykit.errors import DeploykitError, UsageError
 from deploykit.language.form import SPOKEN, render
 from deploykit.language.pages import PageTable
+from deploykit.language.saved import Caches
 from deploykit.language.template import ChatTemplate, checked_messages
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Sequence:
 
 
 class Language:
-    """What a session does for a language model. `run` runs `step`, `reset` makes its states. Any number of threads may
-    use it; steps take turns."""
+    """What a session does for a language model. `run` runs `step`, `reset` makes its states, `block` gives
+    them. Any number of threads may use it; steps take turns."""
 
     def __init__(
         self,
@@ -64,8 +65,13 @@ class Language:
         library: ctypes.CDLL,
         run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
         reset: Callable[[Mapping[str, int]], None],
+        block: Callable[[], np.ndarray | None],
     ) -> None:
         self.task, self.tokenizer, self.library, self._run, self._reset = task, tokenizer, library, run, reset
+        tables = set(task.files)
+        self.vocabulary = task.words, *(entry.sha256 for entry in manifest.files if entry.name in tables)
+        """Equal for models with the same words and tokenizer."""
+        self._saved_as, self._block = manifest.states, block
         self.template = ChatTemplate(task.template, task.special) if task.template else None
         dims = {dim.name: dim for dim in manifest.dims}
         states = {dim.name: dim for dim in manifest.states.dims} if manifest.states is not None else {}
@@ -187,6 +193,44 @@ class Language:
         """How many tokens of a sequence the model remembers."""
         return int(self.pages.lengths[self._row(sequence)])
 
+    # What is saved
+
+    def save(self, sequence: Sequence, note: bytes = b"") -> bytes:
+        """The tokens of a sequence with what the model remembers of them, and a note of the caller. Raises `UsageError`
+        where the memory of the model cannot be read."""
+        with self._lock:
+            return self._caches().save(self._row(sequence), sequence.tokens, note)
+
+    def restore(self, saved: bytes, instead: Sequence | None = None) -> tuple[Sequence, bytes]:
+        """The sequence that was saved, and its note; the sequence `instead` ends. Raises `DataError` if something was
+        cut off or altered, `UsageError` if it was saved with another build, and `PagesExhausted`; only with the last
+        one `instead` has ended, too."""
+        with self._lock:
+            caches = self._caches()
+            found = caches.opened(saved, self.task.words)
+            if instead is not None:
+                self.end(instead)
+            sequence = self.begin(found.tokens)
+            if not caches.restore(found, self._row(sequence)):
+                self.end(sequence)
+                raise self._full(f"there is no room for the {len(found.tokens)} tokens that were saved")
+            # The last token is read again: the scores of what follows are asked for.
+            self.pages.cut(self._row(sequence), len(found.tokens) - 1)
+            return sequence, found.note
+
+    def _caches(self) -> Caches:
+        block, entry = self._block(), self._saved_as
+        if block is None or entry is None:
+            raise UsageError(
+                "what the model remembers is not in the memory of this process: open the artifact of this machine, on "
+                "its CPU"
+            )
+        if not self.task.build:
+            raise UsageError(
+                "this artifact was built by an earlier version, which could not save texts: build it again"
+            )
+        return Caches(block, self.pages, entry.item_bytes, self.task.build)
+
     # Steps
 
     def step(self) -> bool:
@@ -199,6 +243,16 @@ class Language:
             self._read(parts)
             return True
 
+    def scores(self, sequence: Sequence) -> np.ndarray:
+        """The scores (words) of what follows a sequence; steps are taken until they are there. Raises what went wrong
+        with it."""
+        while sequence.scores is None:
+            if sequence.problem is not None:
+                raise sequence.problem
+            if sequence.row is None or not self.step():
+                raise sequence.problem or UsageError("this text has ended")
+        return sequence.scores
+
     def _parts(self) -> list[tuple[Sequence, int, int]]:
         """The tokens to read: of each sequence from one to another. Single tokens come first: they are waited for."""
         room = self.at_once
@@ -207,17 +261,19 @@ class Language:
         for count, sequence in sorted((pair for pair in waiting if pair[0] > 0), key=lambda pair: pair[0] > 1):
             more = min(count + len(sequence.guesses), room)
             if more and not self.pages.reserve(self._row(sequence), more):
-                sequence.problem = PagesExhausted(
-                    f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, at token "
-                    f"{self.remembered(sequence) + more} of a text: end other texts, or make it larger with "
-                    f"session.reset({{'{PAGES}': {2 * self.pages.count}}})"
-                )
+                sequence.problem = self._full(f"at token {self.remembered(sequence) + more} of a text")
                 continue
             if more:
                 start = self.remembered(sequence)
                 found.append((sequence, start, start + more))
                 room -= more
         return found
+
+    def _full(self, where: str) -> PagesExhausted:
+        return PagesExhausted(
+            f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, {where}: end other texts, "
+            f"or make it larger with session.reset({{'{PAGES}': {2 * self.pages.count}}})"
+        )
 
     def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
         scores = self._scores(parts, [max(0, stop - len(sequence.tokens) + 1) for sequence, _, stop in parts])
@@ -259,7 +315,7 @@ class Language:
                 for start in range(0, len(sequence.tokens), self.at_once):
                     stop = min(start + self.at_once, len(sequence.tokens))
                     if not self.pages.reserve(self._row(sequence), stop - start):
-                        raise PagesExhausted(f"the memory is full, with {self.pages.count} pages: end other texts")
+                        raise self._full(f"at token {stop} of a text")
                     found += self._scores([(sequence, start, stop)], [1], every=True)
                     self.pages.append(self._row(sequence), stop - start)
                 return np.concatenate(found)

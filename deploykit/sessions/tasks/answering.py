@@ -12,12 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
+from deploykit.options.generation import USUAL_SINKS
 from deploykit.sessions.language.chat import Chat, prompt_of
 from deploykit.sessions.language.engine import Language
 from deploykit.sessions.language.generation import Generation, start
@@ -42,6 +43,9 @@ class Answering(ABC):
 
     @abstractmethod
     def _reset(self, sizes: Mapping[str, int]) -> None: ...
+
+    @abstractmethod
+    def _states(self) -> np.ndarray | None: ...
 
     def embed(self, given: Any) -> np.ndarray:
         """A vector (width,) for a text or a picture, or (number, width) for several. Long texts are cut off."""
@@ -97,7 +101,9 @@ class Answering(ABC):
         stop: Sequence[str] = (),
         ignore_end: bool = False,
         tools: Any = None,
-        draft: str | None = None,
+        draft: Literal["ngram"] | Answering | None = None,
+        overflow: str = "error",
+        sinks: int = USUAL_SINKS,
         **sampling: Any,
     ) -> Generation:
         """Continue a text, or the tokens of one, or answer the last of several messages, each with a `role` and
@@ -106,20 +112,43 @@ class Answering(ABC):
         The answer has at most `max_tokens` tokens, by default as many as the model has room for. It ends with a token
         that the model made for that, unless `ignore_end`, and before a text of `stop`. With `draft="ngram"` tokens are
         guessed from the text so far and confirmed several at a time: the same answer, faster where it repeats its
-        prompt. `sampling` are the settings of `deploykit.options.generation.Sampling`, such as `temperature`, `top_p`
+        prompt. `draft` may also be the session of a smaller model with the same vocabulary, which guesses: the same
+        answer by the most probable tokens, and the same probabilities of each answer where tokens are drawn.
+
+        A text has at most `context` tokens. With `overflow="error"` a longer prompt is refused, and an answer that
+        fills the context ends. With `overflow="window"` it goes on without the oldest tokens: the first `sinks` are
+        kept, and the newest, for half of the rest of the context. They are read again then, so that the scores are
+        those of a text that consists of them, and penalties see no others.
+
+        `sampling` are the settings of `deploykit.options.generation.Sampling`, such as `temperature`, `top_p`
         and `seed`.
 
         Raises `UsageError` for an empty prompt, one that is too long, and for settings that are not possible."""
         tokens = prompt_of(self.language, prompt, tools)
         return start(
-            self.language, tokens, max_tokens=max_tokens, stop=stop, ignore_end=ignore_end, draft=draft, **sampling
+            *(self.language, tokens),
+            max_tokens=max_tokens,
+            stop=stop,
+            ignore_end=ignore_end,
+            draft=draft,
+            overflow=overflow,
+            sinks=sinks,
+            **sampling,
         )
 
-    def chat(self, system: str | None = None, **settings: Any) -> Chat:
-        """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`."""
+    def chat(self, system: str | None = None, *, restore: str | Path | None = None, **settings: Any) -> Chat:
+        """A conversation, which begins with a `system` message if one is given. `settings` are those of `generate`.
+
+        `restore` is a file of `Chat.save`, whose conversation goes on. Raises `UsageError` for one that cannot be read,
+        was altered, or is of another build of a model, and if there are no pages for it."""
         if self.language.template is None:
             raise UsageError(f"'{self.manifest.name}' has no template of conversations: it continues texts")
-        return Chat(self.language, system, **settings)
+        if restore is not None and system is not None:
+            raise UsageError("a conversation that is restored has its own system message: leave out 'system'")
+        chat = Chat(self.language, system, **settings)
+        if restore is not None:
+            chat.restore(restore)
+        return chat
 
     def logits(self, given: str | Sequence[int]) -> np.ndarray:
         """The scores (tokens, words) of what follows each token of a text."""
@@ -184,7 +213,7 @@ class Answering(ABC):
 
         (file,) = task.files
         tokenizer = Tokenizer((self.folder / file).read_bytes(), self.folder)
-        return Language(self.manifest, task, tokenizer, library_of(self.folder), self.run, self._reset)
+        return Language(self.manifest, task, tokenizer, library_of(self.folder), self.run, self._reset, self._states)
 
     def _answered(self, given: Any, answer: Callable[[Any], Any]) -> Any:
         """The answer for several things, or the only one for a thing alone."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.model import Dim, Port
-    from deploykit.compiler.program.ir import Function, Program
+    from deploykit.compiler.program.ir import Function, Program, States
 
 
 def describe(program: Program) -> dict[str, Any]:
@@ -43,11 +43,7 @@ def describe(program: Program) -> dict[str, Any]:
     weights = weights_bytes(program)
     fields: dict[str, Any] = {"name": program.name, "prefix": prefix_of(program), "notes": program.notes}
     if program.states.tensors:
-        fields["states"] = StatesEntry(
-            tensors=tuple(port_entry(port, program.states.dims) for port in program.states.tensors),
-            dims=tuple(map(dim_entry, program.states.dims)),
-            formula=to_text(program.states.size),
-        )
+        fields["states"] = states_entry(program.states)
     if program.padded:
         fields["padded"] = tuple(PaddedEntry(**asdict(padded)) for padded in program.padded)
     if program.task is not None:
@@ -126,6 +122,14 @@ def describe_dynamic(model: DynamicModel) -> DynamicEntry:
             )
         ),
         policy=model.policy,
+    )
+
+
+def states_entry(states: States) -> StatesEntry:
+    return StatesEntry(
+        tensors=tuple(port_entry(port, states.dims) for port in states.tensors),
+        dims=tuple(map(dim_entry, states.dims)),
+        formula=to_text(states.size),
     )
 
 
