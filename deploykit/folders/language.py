@@ -14,8 +14,9 @@ from deploykit.compiler.operators.pages import PAGE
 from deploykit.errors import UsageError
 from deploykit.folders.tasks import tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder, inside
-from deploykit.frontends.huggingface.generation import Generating, import_step
+from deploykit.frontends.huggingface.generation import import_step
 from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
+from deploykit.frontends.stepping import Generating
 from deploykit.language.form import NoForm, form_of
 from deploykit.language.template import ChatTemplate
 from deploykit.text import FILE
@@ -29,7 +30,12 @@ NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
 def generating_model(source: Path | Folder, dims: DimBounds | None = None) -> ImportedModel:
     """The decoder of a folder as a model that generates; it takes tokens, without a method for texts, if there is no
     tokenizer. Raises what `import_step` raises, and `UsageError` for a tokenizer that does not belong to the model."""
-    found = import_step(source, dims)
+    return with_language(import_step(source, dims))
+
+
+def with_language(found: Generating) -> ImportedModel:
+    """The model with its task; without one, if there is no tokenizer. Raises `UsageError` for a tokenizer that does not
+    belong to the model."""
     if not found.folder.has(TOKENIZER):
         return without_task(found.model, f"the folder has no {TOKENIZER}")
     tables = tables_of(found.folder, found.words)

@@ -1,66 +1,35 @@
-"""`import_step`: a decoder that reads texts part by part, and remembers what it has read.
-
-Its function `step` takes tokens of any number of sequences, one after the other: parts of prompts and single tokens
-alike. Each token has its position in its sequence; its keys and values go to the pages of that sequence, which are the
-states of the model (`operators.pages`).
-
-    tokens     (tokens)             ids
-    positions  (tokens)             the position of each in its sequence
-    sequences  (tokens)             the row of `pages` for its sequence
-    pages      (sequences, blocks)  the pages of each sequence
-    rows       (rows)               the tokens after which the next words are asked for
-    logits     (rows, words)        their scores
-"""
+"""`import_step`: the decoder of a folder as a model that reads texts part by part, and remembers what it has read
+(`frontends.stepping`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from deploykit.compiler.dims import checked_bounds
-from deploykit.compiler.model import DimBounds, ImportedModel, Port
-from deploykit.compiler.operators.building.context import Site
+from deploykit.compiler.model import DimBounds
 from deploykit.compiler.operators.building.errors import Unsupported
-from deploykit.compiler.operators.building.indices import checked
-from deploykit.compiler.operators.building.model import ModelBuilder, Values
+from deploykit.compiler.operators.building.model import ModelBuilder
 from deploykit.compiler.operators.indexing import pick
-from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
-from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.architectures import Axis
-from deploykit.frontends.huggingface.arrays import extent
+from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import Family, Text, Way, find_family
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
+from deploykit.frontends.stepping import Generating, Step, add_step, cache_name, common_window, context_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
     from deploykit.compiler.operators.building.value import Value
-
-TOKENS, SEQUENCES, CONTEXT, PAGES = "tokens", "sequences", "context", "pages"
-"""Dims that users may bound."""
-
-AT_ONCE, TOGETHER, USUAL_CONTEXT = 512, 64, 4096
-"""Bounds without others: tokens of a step, sequences, and tokens of a sequence."""
+    from deploykit.compiler.operators.pages import Pages
 
 SCORES = ("ForCausalLM", "LMHeadModel")
 """Endings of architectures that score next words."""
 
 
-class Generating(NamedTuple):
-    """A decoder that was imported to generate, its folder, its number of words, and the most tokens of a sequence. The
-    pages of what is more than `window` tokens back are not read again; None: all are."""
-
-    model: ImportedModel
-    folder: Folder
-    words: int
-    context: int
-    window: int | None
-
-
 @dataclass(frozen=True)
-class Step(Text):
+class Part(Text):
     """Tokens of several sequences, whose earlier tokens are in `pages`. `states` are the caches by the names of states,
     which layers replace; `rows` are the tokens whose next words are asked for. `windows` collects those of layers."""
 
@@ -97,11 +66,6 @@ class Step(Text):
         return x.of(pick(x.ctx, x.value, self.rows.value, 1))
 
 
-def cache_name(layer: int) -> str:
-    """The state of a layer."""
-    return f"cache_{layer}"
-
-
 def generates(folder: Folder) -> bool:
     """Whether the folder has a decoder with scores of next words that can be imported to generate."""
     names = folder.config.get("architectures") or [""]
@@ -128,82 +92,30 @@ def import_step(source: Path | Folder, dims: DimBounds | None = None) -> Generat
     scores = next((f"{family.prefix}{ending}" for ending in SCORES if ending in family.heads), None)
     if family.remembers is None or scores is None:
         raise UnsupportedModelError(f"{folder.path}: a model of type '{kind}' does not generate text")
-    if unknown := bounds.keys() - {TOKENS, SEQUENCES, CONTEXT, PAGES}:
-        raise UsageError(
-            f"a model that generates has no dim '{min(unknown)}'; it has {TOKENS}, {SEQUENCES}, {CONTEXT} and {PAGES}. "
-            "--no-generate builds one for whole texts"
-        )
-    return _Importer(folder, family, bounds).imported()
+    return _imported(folder, family, bounds)
 
 
-class _Importer:
-    def __init__(self, folder: Folder, family: Family, bounds: DimBounds) -> None:
-        self.folder, self.family, self.bounds = folder, family, bounds
-        self.context = self._context()
+def _imported(folder: Folder, family: Family, bounds: DimBounds) -> Generating:
+    assert family.remembers is not None
+    context = context_of(bounds, family.positions(folder.config))
+    builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
+    weights = Weights(folder.path, folder.weights)
+    windows: list[int | None] = []
 
-    def _context(self) -> int:
-        """The most tokens of a sequence."""
-        possible = self.family.positions(self.folder.config)
-        asked = self.bounds.get(CONTEXT)
-        if asked is None:
-            return min(possible or USUAL_CONTEXT, USUAL_CONTEXT)
-        high = asked if isinstance(asked, int) else asked[1]
-        if high is None or high < 1:
-            raise UsageError(f"'{CONTEXT}' needs an upper bound, as in --dim {CONTEXT}=..{USUAL_CONTEXT}")
-        if possible is not None and high > possible:
-            raise UsageError(f"'{CONTEXT}' is at most {possible} in this model")
-        return high
-
-    def imported(self) -> Generating:
-        folder, family = self.folder, self.family
-        builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
-        # One token at a time is a step of its own; sizes of 1 are the beginning of each range.
-        tokens, most = extent(builder, Axis(TOKENS, maximum=min(AT_ONCE, self.context)), self._within(TOKENS))
-        sequences, together = extent(builder, Axis(SEQUENCES, maximum=TOGETHER), self._within(SEQUENCES))
-        most_blocks = -(-self.context // PAGE)
-        blocks = builder.dim("blocks", 1, most_blocks)
-        # By default as many as all sequences of the greatest length have.
-        pages, _ = extent(builder, Axis(PAGES), self._within(PAGES) or {PAGES: (1, (together or 1) * most_blocks)})
-        rows = builder.dim("rows", 0, most)
-        assert family.remembers is not None
-        names = [cache_name(layer) for layer, _ in enumerate(family.remembers(folder.config))]
-        for name, (heads, size) in zip(names, family.remembers(folder.config), strict=True):
-            builder.state(name, "float32", shape_of(pages, heads, size))
-        weights = Weights(folder.path, folder.weights)
-        windows: list[int | None] = []
-
-        def body(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
-            text = self._text(ctx, given, dict(states), pages)
-            m = Module(ctx, weights)
-            x = family.encode(m.under(family.base), folder.config, text)
-            ending = next(name for name in SCORES if name in family.heads)
-            logits = family.heads[ending](m, folder.config, x, text)["logits"]
-            windows.extend(text.windows)
-            return {"logits": logits.reshape(*logits.shape[1:]).value}, text.states
-
-        ports = [
-            Port("tokens", "int64", (tokens,)),
-            Port("positions", "int64", (tokens,)),
-            Port("sequences", "int64", (tokens,)),
-            Port("pages", "int64", (sequences, blocks)),
-            Port("rows", "int64", (rows,)),
-        ]
-        try:
-            builder.function("step", ports, body, names)
-        except Unsupported as error:
-            raise UnsupportedModelError(f"{folder.path} cannot be built to generate: {error}") from error
-        check_read(family, folder, weights)
-        model = replace(builder.model(), files=folder.files)
-        window = None if None in windows else max((n for n in windows if n is not None), default=None)
-        return Generating(model, folder, int(folder.config.vocab_size), self.context, window)
-
-    def _text(self, ctx: Context, given: Values, states: dict[str, Value], count: object) -> Step:
-        ctx.site = Site("step", "step")
-        ids = Tensor(ctx, given["tokens"])
-        pages = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], count, self.context)
-        rows = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")
+    def body(ctx: Context, step: Step, states: dict[str, Value]) -> Value:
+        ids = Tensor(ctx, step.ids)
         ids = ids.reshape(1, *ids.shape)
-        return Step(ids, ids, None, self.context, pages, Tensor(ctx, rows), states)
+        text = Part(ids, ids, None, context, step.pages, Tensor(ctx, step.rows), states, windows)
+        m = Module(ctx, weights)
+        x = family.encode(m.under(family.base), folder.config, text)
+        ending = next(name for name in SCORES if name in family.heads)
+        logits = family.heads[ending](m, folder.config, x, text)["logits"]
+        return logits.reshape(*logits.shape[1:]).value
 
-    def _within(self, name: str) -> DimBounds:
-        return {name: self.bounds[name]} if name in self.bounds else {}
+    try:
+        add_step(builder, bounds, context, family.remembers(folder.config), body)
+    except Unsupported as error:
+        raise UnsupportedModelError(f"{folder.path} cannot be built to generate: {error}") from error
+    check_read(family, folder, weights)
+    model = replace(builder.model(), files=folder.files)
+    return Generating(model, folder, int(folder.config.vocab_size), context, common_window(windows))
