@@ -36,6 +36,12 @@ LANES = 16
 MOST_SUMS = 256
 """The most sums that a kernel keeps: as many as fit into the registers of a CPU with wide vectors."""
 
+PAGED = "deploykit.pages"
+"""Annotation of a kernel that writes or reads pages: `STORE` or `ATTENTION`. GPUs have another form of it
+(`schedules.gpu.pages`)."""
+
+STORE, ATTENTION = "store", "attention"
+
 LOWEST = -3.0e38
 """Less than every score. It is finite, so that the difference to itself is a number."""
 
@@ -88,8 +94,8 @@ class Pages:
         return self.ctx.kernel("places", build, self.positions, self.sequences, self.table, dtype="int64")
 
     def stored(self, cache: Value, keys: Value, values: Value) -> Value:
-        """`cache` with the keys and values of the tokens, each (1, tokens, heads * size), at their places. If several
-        tokens have the same place, the last one stays."""
+        """`cache` with the keys and values of the tokens, each (1, tokens, heads * size), at their places, which
+        are different ones."""
         heads, size = _extents(cache)
 
         def write(code: Code, _old: Array, new_keys: Array, new_values: Array, places: Array, result: Array) -> None:
@@ -104,7 +110,7 @@ class Pages:
                         result[page.value, 1, head, slot.value * size + d] = new_values[0, token, head * size + d]
 
         def build(*tensors: te.Tensor) -> list[te.Tensor]:
-            return imperative("store", tensors, [(cache.shape, "float32")], write)
+            return imperative("store", tensors, [(cache.shape, "float32")], write, {PAGED: STORE})
 
         return self.ctx.kernel("store", build, cache, keys, values, self.places, dtype="float32", updates=True)
 
@@ -125,8 +131,10 @@ class Pages:
         together = next(n for n in range(group, 0, -1) if group % n == 0 and (n == 1 or n * size <= MOST_SUMS))
         walk = _Walk(self, heads, size, together, group // together, scale, window, softcap)
 
+        notes = {PAGED: ATTENTION, "scale": scale, "window": window or 0, "softcap": softcap}
+
         def build(*tensors: te.Tensor) -> list[te.Tensor]:
-            return imperative("attend", tensors, [(queries.shape, "float32")], walk.write)
+            return imperative("attend", tensors, [(queries.shape, "float32")], walk.write, notes)
 
         operands = (queries, cache, self.positions, self.sequences, self.table)
         return self.ctx.kernel("paged_attention", build, *operands, dtype="float32")

@@ -8,13 +8,18 @@ minima are `[panel, group, row]`. Rows that fill the last panel are zeros.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tvm import te, tirx
 
-from deploykit.compiler.operators.quantized.groups import GROUP, Format
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.operators.quantized.groups import FORMATS, GROUP, Format
+
+GROUPED = "grouped"
+"""The anchor of a product. Its annotations also say how its weight is packed."""
 
 QUADS = GROUP // 4
 """Groups of four numbers in a group."""
@@ -28,6 +33,16 @@ class GroupPacking:
     rows: int
     depth: int
     width: int
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The annotations of a product."""
+        return {ANCHOR: GROUPED, "format": self.format.name, "panel": self.width}
+
+    @classmethod
+    def of_notes(cls, notes: Mapping[str, Any], rows: int, depth: int) -> GroupPacking:
+        """The packing of a matrix that annotations describe."""
+        return cls(FORMATS[str(notes["format"])], rows, depth, int(notes["panel"]))
 
     @property
     def panels(self) -> int:
@@ -88,7 +103,7 @@ def grouped_matmul(x: te.Tensor, *weight: te.Tensor, packing: GroupPacking) -> t
         *lead, row, column = index
         return te.sum(x(*lead, row, depth) * packing.number(column, depth, *weight), axis=depth)
 
-    return te.compute((*x.shape[:-1], packing.rows), element, name="grouped_matmul")
+    return te.compute((*x.shape[:-1], packing.rows), element, name="grouped_matmul", attrs=packing.notes)
 
 
 def grouped_rows(indices: te.Tensor, *weight: te.Tensor, packing: GroupPacking) -> te.Tensor:

@@ -19,6 +19,8 @@ from deploykit.compiler.operators.anchors.attention import ROLES
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.gpu.attention import attention
+from deploykit.compiler.schedules.gpu.grouped import grouped, is_grouped
+from deploykit.compiler.schedules.gpu.pages import paged
 from deploykit.compiler.schedules.gpu.parts import Divided, Part
 from deploykit.compiler.schedules.gpu.team import Way, team, team_rows
 from deploykit.compiler.schedules.gpu.tile import tile
@@ -65,6 +67,9 @@ def divide(
     beyond the end of tensors."""
     if is_vloop(func):
         return divide_vloop(func, gpu, partial(divide, untiled=untiled, padding=False))
+    pages = paged(func, gpu)
+    if pages is not None:
+        return pages
     nest = prepared(func)
     if isinstance(nest, Declined):
         return nest
@@ -81,7 +86,7 @@ def divide(
     choices: list[Choice] = []
     while len(choices) < len(stages):
         stage = stages[len(choices)]
-        found = _together(nest, len(choices), gpu) if untiled is None else {}
+        found = {} if untiled or is_grouped(stage) else _together(nest, len(choices), gpu)
         if isinstance(found, _Taken) and any(len(piece.buffers) > gpu.bindings for piece in found.pieces):
             found = {found.choices[0].rule: f"its stages together touch more than {gpu.bindings} tensors"}
         if not isinstance(found, _Taken):
@@ -124,6 +129,8 @@ def _rule(stage: Stage, gpu: Gpu, untiled: Declined | None, *, padding: bool) ->
     """The rule for a stage alone, and its name."""
     if is_transform(stage):
         return "winograd", lambda stage, views: untiled or transform(stage, views, gpu)
+    if is_grouped(stage):
+        return "grouped", lambda stage, views: untiled or grouped(stage, views, gpu)
     return "tile", lambda stage, views: untiled or tile(stage, views, gpu, padding=padding)
 
 

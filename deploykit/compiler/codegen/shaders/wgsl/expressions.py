@@ -390,6 +390,9 @@ class ExpressionPrinter:
         return pattern.format(*map(self.value, expr.args))
 
     def _reinterpret(self, expr: Call) -> str:
+        bytes_ = expr.args[0]
+        if isinstance(bytes_, TensorLoad) and str(bytes_.source.ty.dtype) == "uint8" and dtype_of(expr) == "uint32":
+            return self.words(bytes_)
         source, target = dtype_of(expr.args[0]), dtype_of(expr)
         operand = self.value(expr.args[0])
         if source == target:

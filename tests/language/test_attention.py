@@ -1,0 +1,137 @@
+"""Attention to pages gives what NumPy computes from whole texts, in any parts, on every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from deploykit.compiler.model import ImportedModel, Port
+from deploykit.compiler.operators.building.context import Context, Site
+from deploykit.compiler.operators.building.model import ModelBuilder, Values
+from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
+from deploykit.sessions.session import Session
+from tests.runtimes import Runtime
+
+BLOCKS, SEQUENCES = 10, 3
+
+
+@dataclass(frozen=True)
+class Attention:
+    heads: int
+    group: int
+    size: int
+    window: int | None = None
+    softcap: float = 0.0
+
+    @property
+    def scale(self) -> float:
+        return float(self.size**-0.5)
+
+    def model(self) -> ImportedModel:
+        builder = ModelBuilder("attention")
+        tokens, sequences, blocks = (
+            builder.dim("tokens", 1, 64),
+            builder.dim("sequences", 1, 4),
+            builder.dim("blocks", 1, 16),
+        )
+        pages = builder.dim("pages", 1, 64)
+        builder.state("cache", "float32", shape_of(pages, self.heads, self.size))
+
+        def step(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
+            ctx.site = Site("attention", "attention")
+            places = (given["positions"], given["sequences"], given["table"])
+            found = Pages.checked(ctx, *places, pages, BLOCKS * PAGE)
+            cache = found.stored(states["cache"], given["keys"], given["values"])
+            attended = found.attended(
+                given["queries"], cache, scale=self.scale, window=self.window, softcap=self.softcap
+            )
+            return {"attended": attended}, {"cache": cache}
+
+        narrow = (1, tokens, self.heads * self.size)
+        wide = (1, tokens, self.heads * self.group * self.size)
+        inputs = [Port("queries", "float32", wide), Port("keys", "float32", narrow), Port("values", "float32", narrow)]
+        inputs += [Port("positions", "int64", (tokens,)), Port("sequences", "int64", (tokens,))]
+        builder.function("step", [*inputs, Port("table", "int64", (sequences, blocks))], step, ["cache"])
+        return builder.model()
+
+    def expected(self, queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What the tokens of a whole text attend to, (tokens, heads, size)."""
+        keys, values = (np.repeat(each, self.group, axis=1).astype(np.float64) for each in (keys, values))
+        scores = np.einsum("qhd,khd->hqk", queries, keys) * self.scale
+        if self.softcap:
+            scores = np.tanh(scores / self.softcap) * self.softcap
+        back = np.arange(len(queries))[:, None] - np.arange(len(queries))
+        seen = (back >= 0) & (back < (self.window or len(queries)))
+        scores = np.where(seen, scores, -np.inf)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        return np.asarray(np.einsum("hqk,khd->qhd", weights / weights.sum(axis=2, keepdims=True), values))
+
+
+CASES = {
+    "plain": Attention(1, 1, 32),
+    "groups": Attention(2, 3, 64, window=40),
+    "wide": Attention(1, 2, 256, softcap=3.0),
+    "odd": Attention(3, 1, 6, window=7),
+}
+
+
+@dataclass
+class Texts:
+    """Texts that are read part by part. What is not read, or is no longer seen, holds NaN."""
+
+    session: Session
+    case: Attention
+    parts: Sequence[tuple[np.ndarray, ...]]
+    table: np.ndarray
+
+    def step(self, spans: list[tuple[int, int, int]], *, nan: bool = False) -> list[np.ndarray]:
+        """Read `start..stop` of each text in `spans`; with `nan`, store numbers that are none at these places."""
+        taken = [tuple(each[start:stop] for each in self.parts[text]) for text, start, stop in spans]
+        queries, keys, values = (np.concatenate(each)[None] for each in zip(*taken, strict=True))
+        if nan:
+            keys, values = np.full_like(keys, np.nan), np.full_like(values, np.nan)
+        used = [text for text, _, _ in spans]
+        found = self.session(
+            queries=queries.reshape(*queries.shape[:2], -1),
+            keys=keys.reshape(*keys.shape[:2], -1),
+            values=values.reshape(*values.shape[:2], -1),
+            positions=np.concatenate([np.arange(start, stop) for _, start, stop in spans]),
+            sequences=np.repeat(np.arange(len(spans)), [stop - start for _, start, stop in spans]),
+            table=self.table[used, : -(-max(stop for _, _, stop in spans) // PAGE)],
+        )["attended"]
+        ends = np.cumsum([stop - start for _, start, stop in spans])[:-1]
+        shape = (-1, self.case.heads * self.case.group, self.case.size)
+        return [part.reshape(shape) for part in np.split(found[0], ends)]
+
+
+@pytest.mark.sampled(part=3)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_parts_of_texts(name: str, runtime: Runtime) -> None:
+    case, random = CASES[name], np.random.default_rng(4)
+    lengths = (BLOCKS * PAGE, 33, 90)
+
+    def drawn(length: int, heads: int) -> np.ndarray:
+        return random.normal(size=(length, heads, case.size)).astype(np.float32) * 1.5
+
+    parts = [(drawn(n, case.heads * case.group), drawn(n, case.heads), drawn(n, case.heads)) for n in lengths]
+    expected = [case.expected(*part) for part in parts]
+    with runtime.session(case.model()) as session:
+        session.reset({"pages": SEQUENCES * BLOCKS})
+        texts = Texts(session, case, parts, random.permutation(SEQUENCES * BLOCKS).reshape(SEQUENCES, BLOCKS))
+        for text, length in enumerate(lengths):
+            for start in range(0, length, 64):
+                texts.step([(text, start, min(length, start + 64))], nan=True)
+        done = [0] * SEQUENCES
+        while any(at < length for at, length in zip(done, lengths, strict=True)):
+            most = int(random.choice([1, 1, 3, 21]))
+            spans = [(t, at, min(n, at + most)) for t, (at, n) in enumerate(zip(done, lengths, strict=True)) if at < n]
+            for (text, start, stop), found in zip(spans, texts.step(spans), strict=True):
+                np.testing.assert_allclose(found, expected[text][start:stop], rtol=0, atol=2e-5)
+                done[text] = stop
+                old = stop - (case.window or stop)
+                if case.window and old > 0:
+                    texts.step([(text, max(0, old - 20), old)], nan=True)
