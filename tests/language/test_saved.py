@@ -181,7 +181,9 @@ def test_no_pages_for_what_was_saved(session: Session) -> None:
     read(session, long)
     saved = language.save(long)
     read(session, other)
-    with pytest.raises(PagesExhausted, match="no room for the 35 tokens that were saved"):
+    with pytest.raises(
+        PagesExhausted, match="no room for the 35 tokens that were saved, of the text that begins with 'bbbb"
+    ):
         language.restore(saved)
     assert language.remembered(long) == 35
     restored, _ = language.restore(saved, long)

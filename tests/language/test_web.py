@@ -51,6 +51,15 @@ def test_a_long_prompt_without_its_oldest_tokens(package: Path, session: Session
     assert found["text"] == session.generate("ab" * 40, max_tokens=5, overflow="window").read()
 
 
+def test_answers_of_nothing_and_stops_that_never_come(package: Path, session: Session) -> None:
+    none = evaluated(package, "await model.complete('hello', { maxTokens: 0 })")
+    assert (none["text"], none["tokens"], none["reason"]) == ("", [], "length")
+    whole = session.generate("hello", max_tokens=12, ignore_end=True).read()
+    stop = f"stop: [{json.dumps(whole[-3:] + '!')}]"
+    found = evaluated(package, f"await model.complete('hello', {{ maxTokens: 12, ignoreEnd: true, {stop} }})")
+    assert (found["text"], found["reason"]) == (whole, "length")
+
+
 def test_pieces_stops_and_what_is_remembered(package: Path, session: Session) -> None:
     whole = session.generate("hello", max_tokens=20, ignore_end=True).read()
     script = f"""await (async () => {{
@@ -98,6 +107,13 @@ def test_answers_at_once(package: Path, session: Session) -> None:
         ("model.complete('a', { seed: -1 })", "UsageError", "seed must be a whole number"),
         ("model.complete('a', { stop: [''] })", "UsageError", "none of them empty"),
         ("model.complete('a', { temprature: 1 })", "UsageError", "temprature"),
+        ("model.complete('a', { temperature: Infinity })", "UsageError", "temperature is Infinity"),
+        ("model.complete('a', { seed: 1n << 64n })", "UsageError", "seed must be a whole number"),
+        (
+            "model.complete('a', { logitBias: Object.fromEntries([...Array(50)].map((_, n) => [n, -Infinity])) })",
+            "DataError",
+            "no token is possible",
+        ),
         ("model.complete('a', { overflow: 'drop' })", "UsageError", "overflow is drop"),
         ("model.complete('a', { overflow: 'window', sinks: 39 })", "UsageError", "sinks is 39"),
         ("model.complete('a', { signal: AbortSignal.abort() })", "AbortError", "aborted"),

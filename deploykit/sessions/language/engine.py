@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PAGES = "pages"
 """The dim of the memory of the model."""
 
+NAMING = 8
+"""How many of its first tokens name a text in an error."""
+
 
 class PagesExhausted(UsageError):
     """There are no pages for more tokens of a sequence. The others go on."""
@@ -213,7 +216,9 @@ class Language:
             sequence = self.begin(found.tokens)
             if not caches.restore(found, self._row(sequence)):
                 self.end(sequence)
-                raise self._full(f"there is no room for the {len(found.tokens)} tokens that were saved")
+                raise self._full(
+                    f"there is no room for the {len(found.tokens)} tokens that were saved, of", found.tokens
+                )
             # The last token is read again: the scores of what follows are asked for.
             self.pages.cut(self._row(sequence), len(found.tokens) - 1)
             return sequence, found.note
@@ -261,7 +266,7 @@ class Language:
         for count, sequence in sorted((pair for pair in waiting if pair[0] > 0), key=lambda pair: pair[0] > 1):
             more = min(count + len(sequence.guesses), room)
             if more and not self.pages.reserve(self._row(sequence), more):
-                sequence.problem = self._full(f"at token {self.remembered(sequence) + more} of a text")
+                sequence.problem = self._full(f"at token {self.remembered(sequence) + more} of", sequence.tokens)
                 continue
             if more:
                 start = self.remembered(sequence)
@@ -269,10 +274,13 @@ class Language:
                 room -= more
         return found
 
-    def _full(self, where: str) -> PagesExhausted:
+    def _full(self, where: str, tokens: list[int]) -> PagesExhausted:
+        """The error of a text, by how it begins."""
+        begins = self.tokenizer.stream().end(tokens[:NAMING])
         return PagesExhausted(
-            f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, {where}: end other texts, "
-            f"or make it larger with session.reset({{'{PAGES}': {2 * self.pages.count}}})"
+            f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, {where} the text that "
+            f"begins with {begins!r}: end other texts, or make it larger with "
+            f"session.reset({{'{PAGES}': {2 * self.pages.count}}})"
         )
 
     def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
@@ -315,7 +323,7 @@ class Language:
                 for start in range(0, len(sequence.tokens), self.at_once):
                     stop = min(start + self.at_once, len(sequence.tokens))
                     if not self.pages.reserve(self._row(sequence), stop - start):
-                        raise self._full(f"at token {stop} of a text")
+                        raise self._full(f"at token {stop} of", sequence.tokens)
                     found += self._scores([(sequence, start, stop)], [1], every=True)
                     self.pages.append(self._row(sequence), stop - start)
                 return np.concatenate(found)
