@@ -10,6 +10,7 @@ import pytest
 
 import deploykit
 from bench.browser import FolderHandler, find_chromium, served
+from deploykit.errors import UsageError
 from deploykit.sessions.session import Session
 from tests.apps.devtools import chromium
 from tests.language.models import write_language_model
@@ -145,6 +146,14 @@ def test_an_answer_is_stopped(package: Path) -> None:
       }
     })()"""
     assert evaluated(package, script) == [3, "AbortError", 2]
+
+
+def test_what_is_remembered_elsewhere_cannot_be_saved(package: Path, tmp_path: Path) -> None:
+    with deploykit.open(package) as session:
+        chat = session.chat(max_tokens=2)
+        chat.ask("a")
+        with pytest.raises(UsageError, match="is not in the memory of this process"):
+            chat.save(tmp_path / "talk")
 
 
 def test_types(package: Path) -> None:

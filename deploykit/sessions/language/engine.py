@@ -18,7 +18,7 @@ import numpy as np
 from deploykit.errors import DeploykitError, UsageError
 from deploykit.language.form import SPOKEN, render
 from deploykit.language.pages import PageTable
-from deploykit.language.saved import Caches
+from deploykit.language.saved import Caches, Saved
 from deploykit.language.template import ChatTemplate, checked_messages
 
 if TYPE_CHECKING:
@@ -204,13 +204,18 @@ class Language:
         with self._lock:
             return self._caches().save(self._row(sequence), sequence.tokens, note)
 
-    def restore(self, saved: bytes, instead: Sequence | None = None) -> tuple[Sequence, bytes]:
-        """The sequence that was saved, and its note; the sequence `instead` ends. Raises `DataError` if something was
-        cut off or altered, `UsageError` if it was saved with another build, and `PagesExhausted`; only with the last
-        one `instead` has ended, too."""
+    def opened(self, saved: bytes) -> Saved:
+        """What was saved: its `tokens`, and the `note` of the caller. Raises `DataError` if something was cut off or
+        altered, and `UsageError` if it was saved with another build."""
+        with self._lock:
+            return self._caches().opened(saved, self.task.words)
+
+    def restore(self, saved: bytes | Saved, instead: Sequence | None = None) -> Sequence:
+        """The sequence that was saved; the sequence `instead` ends. Raises what `opened` raises, then `instead` stays,
+        and `PagesExhausted`, then `instead` has ended, too."""
         with self._lock:
             caches = self._caches()
-            found = caches.opened(saved, self.task.words)
+            found = saved if isinstance(saved, Saved) else self.opened(saved)
             if instead is not None:
                 self.end(instead)
             sequence = self.begin(found.tokens)
@@ -221,7 +226,7 @@ class Language:
                 )
             # The last token is read again: the scores of what follows are asked for.
             self.pages.cut(self._row(sequence), len(found.tokens) - 1)
-            return sequence, found.note
+            return sequence
 
     def _caches(self) -> Caches:
         block, entry = self._block(), self._saved_as
