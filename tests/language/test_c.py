@@ -10,6 +10,7 @@ from deploykit.sessions.session import Session
 from tests.language.models import write_language_model
 
 PROGRAM = r"""
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,16 @@ static int saved(char* workspace, size_t bytes) {
     memset(text, 'b', 90);
     memset(text, 'a', 45);
     answer(model_complete(&session, text, 90, &asked));
+    asked.slides = false;
+    answer(model_complete(&session, "a\xc3" "b\xff", 4, &asked)); /* not UTF-8 */
+    asked.sampling.temperature = NAN;
+    answer(model_complete(&session, "hello", 5, &asked));
+    asked.sampling.temperature = INFINITY;
+    answer(model_complete(&session, "hello", 5, &asked));
+    asked.sampling.temperature = 0;
+    answer(model_complete(&session, NULL, 5, &asked));
+    answer(model_chat(&session, NULL, 0, &asked));
+    asked.slides = true;
     asked.sinks = 39;
     answer(model_complete(&session, "hello", 5, &asked));
     return 0;
@@ -173,7 +184,11 @@ def test_answers(tmp_path: Path, session: Session) -> None:
     slides = {"overflow": "window", "sinks": 3}
     assert found[22] == expected("hello", max_tokens=70, **slides)
     assert found[23] == expected("a" * 45 + "b" * 45, **slides)
-    assert "sinks" in found[24]
+    assert found[24] == expected(b"a\xc3b\xff".decode("utf-8", "replace"))
+    for text, fault in zip(
+        found[25:30], ("temperature", "temperature", "the text is NULL", "cannot come here", "sinks"), strict=True
+    ):
+        assert fault in text
 
 
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:

@@ -47,6 +47,8 @@ def test_settings(artifact: Path) -> None:
     settings = {"temperature": 0.9, "top_p": 0.9, "seed": 5, "max_tokens": 5, "system": "q"}
     assert json.loads(found)["text"] == expected(artifact, "abc", **settings)[0]
     assert "--temperature takes a number; found 'warm'" in ran("chat", artifact, "--temperature", "warm", status=2)
+    assert "64 bits" in ran("chat", artifact, "--seed", 1 << 64, text="a\n", status=2)
+    assert "temperature is nan" in ran("chat", artifact, "--temperature", "nan", text="a\n", status=2)
     assert "top_p is 3.0" in ran("chat", artifact, "--top-p", 3, text="a\n", status=2)
 
 

@@ -49,8 +49,8 @@ def test_the_same_is_remembered(session: Session, length: int) -> None:
     language.end(sequence)
     other = language.begin([1] * 40)  # holds the first pages
     read(session, other)
-    restored, note = language.restore(saved)
-    assert (restored.tokens, note) == (tokens, b"a note")
+    restored = language.restore(saved)
+    assert (restored.tokens, language.opened(saved).note) == (tokens, b"a note")
     assert language.remembered(restored) == length - 1
     np.testing.assert_allclose(read(session, restored), expected, rtol=0, atol=1e-5)
 
@@ -61,7 +61,7 @@ def test_a_text_that_was_not_read(session: Session, read_so_far: int) -> None:
     sequence = language.begin([3] * 9)
     language.at_once = read_so_far
     language.step()
-    restored, _ = language.restore(language.save(sequence), sequence)
+    restored = language.restore(language.save(sequence), sequence)
     language.at_once = 40
     assert language.remembered(restored) == read_so_far
     np.testing.assert_allclose(read(session, restored), session.logits([3] * 9)[-1], rtol=0, atol=1e-5)
@@ -158,7 +158,15 @@ def test_another_build(session: Session, tmp_path: Path) -> None:
     own.ask("q")
     messages, used = list(own.messages), own.used
     (tmp_path / "nothing").write_bytes(b"")
-    for file, error in (("talk", "another build of a model"), ("nothing", "cut off"), ("none", "cannot be read")):
+    text = session.language.begin([1, 2])
+    (tmp_path / "text").write_bytes(session.language.save(text))
+    session.language.end(text)
+    for file, error in (
+        ("talk", "another build of a model"),
+        ("nothing", "cut off"),
+        ("none", "cannot be read"),
+        ("text", "is a text, and no conversation"),
+    ):
         with pytest.raises(UsageError, match=error):
             own.restore(tmp_path / file)
         assert (own.messages, own.used) == (messages, used)
@@ -181,10 +189,12 @@ def test_no_pages_for_what_was_saved(session: Session) -> None:
     read(session, long)
     saved = language.save(long)
     read(session, other)
-    with pytest.raises(PagesExhausted, match="no room for the 35 tokens that were saved"):
+    with pytest.raises(
+        PagesExhausted, match="no room for the 35 tokens that were saved, of the text that begins with 'bbbb"
+    ):
         language.restore(saved)
     assert language.remembered(long) == 35
-    restored, _ = language.restore(saved, long)
+    restored = language.restore(saved, long)
     assert language.remembered(restored) == 34
 
 

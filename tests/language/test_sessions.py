@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import threading
@@ -13,7 +14,7 @@ import pytest
 from gguf import GGMLQuantizationType as Format
 
 import deploykit
-from deploykit.errors import UsageError
+from deploykit.errors import DataError, UsageError
 from deploykit.sessions.session import Session
 from tests.language.models import END, TEMPLATE, WORDS, write_language_model
 
@@ -60,6 +61,15 @@ def test_stops_are_not_shown(session: Session) -> None:
         assert whole.startswith(shown)
     assert shown == answer.text == whole[: whole.find(stop)]
     assert answer.reason == "stop"
+
+
+def test_a_stop_that_never_comes(session: Session) -> None:
+    """What may have been its beginning is shown at the end."""
+    whole = session.generate("hello", max_tokens=20, ignore_end=True).read()
+    answer = session.generate("hello", max_tokens=20, ignore_end=True, stop=[whole[-3:] + "!", whole + "!"])
+    pieces = [piece.text for piece in answer]
+    assert ("".join(pieces), answer.text, answer.reason) == (whole, whole, "length")
+    assert pieces[:-1] == [""] * 19  # a stop begins as the answer does
 
 
 def test_several_answers_go_on_together(session: Session) -> None:
@@ -121,6 +131,35 @@ def test_an_answer_that_is_dropped_is_forgotten(session: Session) -> None:
     assert session.language.pages.unused == session.language.pages.count
 
 
+def test_a_conversation_that_is_dropped_goes_on(session: Session) -> None:
+    """What was said so far is said, and pages are given back with the conversation."""
+    chat = session.chat(max_tokens=8, ignore_end=True)
+    pieces = chat.send("abc")
+    said = next(pieces).text + next(pieces).text
+    del pieces
+    gc.collect()
+    assert chat.messages == [*MESSAGES, {"role": "assistant", "content": said}]
+    again = [*chat.messages, {"role": "user", "content": "d"}]
+    expected = session.generate(again, max_tokens=8, ignore_end=True).read()
+    assert chat.ask("d") == expected
+    chat.close()
+    assert session.language.pages.unused == session.language.pages.count
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_scores_that_choose_nothing(session: Session, value: float) -> None:
+    """The answer ends with an error, and nothing stays behind."""
+    scores = session.language._scores
+    session.language._scores = lambda parts, *_: [np.full((1, len(WORDS)), value, np.float32) for _ in parts]  # type: ignore[method-assign]
+    answer = session.generate("hello", temperature=0.5)
+    with pytest.raises(DataError, match="no token is possible"):
+        next(answer)
+    assert answer.reason == "closed"
+    session.language._scores = scores  # type: ignore[method-assign]
+    assert session.language.pages.unused == session.language.pages.count
+    assert session.generate("hello", max_tokens=3, ignore_end=True).read()
+
+
 def test_a_sequence_shares_what_it_has_in_common(session: Session) -> None:
     session.reset({"pages": 8})
     language = session.language
@@ -149,7 +188,7 @@ def test_memory_that_is_full(session: Session) -> None:
     one = session.generate("a" * 10, ignore_end=True)
     next(one)
     other = session.generate("b" * 30, max_tokens=20, ignore_end=True)
-    with pytest.raises(UsageError, match="the memory is full, with 2 pages"):
+    with pytest.raises(UsageError, match="at token 33 of the text that begins with 'bbbbbbbb': end other"):
         other.read()
     assert next(one).tokens
     one.close()
@@ -215,6 +254,9 @@ def test_special_tokens_and_characters_of_several_bytes(session: Session) -> Non
         ("a", {"max_tokens": 1.5}, "max_tokens must be a whole number"),
         ("a", {"temperatur": 1}, "there is no setting 'temperatur'; there are frequency_penalty"),
         ("a", {"temperature": -1}, "temperature is -1"),
+        ("a", {"temperature": float("nan")}, "temperature is nan"),
+        ("a", {"temperature": float("inf")}, "temperature is inf"),
+        ("a", {"seed": 1 << 64}, "seed must be an integer of 64 bits"),
         ("a", {"overflow": "drop"}, "overflow is 'drop'; there are 'error' and 'window'"),
         ("a", {"overflow": "window", "sinks": 39}, "sinks is 39; it must be a whole number from 0 to 38"),
         ("a", {"stop": [""]}, "is empty"),

@@ -10,6 +10,7 @@ import pytest
 
 import deploykit
 from bench.browser import FolderHandler, find_chromium, served
+from deploykit.errors import UsageError
 from deploykit.sessions.session import Session
 from tests.apps.devtools import chromium
 from tests.language.models import write_language_model
@@ -49,6 +50,15 @@ def test_answers_are_those_of_the_host(package: Path, session: Session) -> None:
 def test_a_long_prompt_without_its_oldest_tokens(package: Path, session: Session) -> None:
     found = evaluated(package, "await model.complete('ab'.repeat(40), { maxTokens: 5, overflow: 'window' })")
     assert found["text"] == session.generate("ab" * 40, max_tokens=5, overflow="window").read()
+
+
+def test_answers_of_nothing_and_stops_that_never_come(package: Path, session: Session) -> None:
+    none = evaluated(package, "await model.complete('hello', { maxTokens: 0 })")
+    assert (none["text"], none["tokens"], none["reason"]) == ("", [], "length")
+    whole = session.generate("hello", max_tokens=12, ignore_end=True).read()
+    stop = f"stop: [{json.dumps(whole[-3:] + '!')}]"
+    found = evaluated(package, f"await model.complete('hello', {{ maxTokens: 12, ignoreEnd: true, {stop} }})")
+    assert (found["text"], found["reason"]) == (whole, "length")
 
 
 def test_pieces_stops_and_what_is_remembered(package: Path, session: Session) -> None:
@@ -98,6 +108,13 @@ def test_answers_at_once(package: Path, session: Session) -> None:
         ("model.complete('a', { seed: -1 })", "UsageError", "seed must be a whole number"),
         ("model.complete('a', { stop: [''] })", "UsageError", "none of them empty"),
         ("model.complete('a', { temprature: 1 })", "UsageError", "temprature"),
+        ("model.complete('a', { temperature: Infinity })", "UsageError", "temperature is Infinity"),
+        ("model.complete('a', { seed: 1n << 64n })", "UsageError", "seed must be a whole number"),
+        (
+            "model.complete('a', { logitBias: Object.fromEntries([...Array(50)].map((_, n) => [n, -Infinity])) })",
+            "DataError",
+            "no token is possible",
+        ),
         ("model.complete('a', { overflow: 'drop' })", "UsageError", "overflow is drop"),
         ("model.complete('a', { overflow: 'window', sinks: 39 })", "UsageError", "sinks is 39"),
         ("model.complete('a', { signal: AbortSignal.abort() })", "AbortError", "aborted"),
@@ -129,6 +146,14 @@ def test_an_answer_is_stopped(package: Path) -> None:
       }
     })()"""
     assert evaluated(package, script) == [3, "AbortError", 2]
+
+
+def test_what_is_remembered_elsewhere_cannot_be_saved(package: Path, tmp_path: Path) -> None:
+    with deploykit.open(package) as session:
+        chat = session.chat(max_tokens=2)
+        chat.ask("a")
+        with pytest.raises(UsageError, match="is not in the memory of this process"):
+            chat.save(tmp_path / "talk")
 
 
 def test_types(package: Path) -> None:

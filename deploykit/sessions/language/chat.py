@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploykit.basics.whole_file import whole_file
 from deploykit.errors import UsageError
+from deploykit.language.template import checked_messages
 from deploykit.sessions.language.drafts import Drafts
 from deploykit.sessions.language.generation import Generation, Piece, start
 
@@ -88,10 +89,12 @@ class Chat:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
         try:
-            self._sequence, note = self._language.restore(saved, self._sequence)
+            found = self._language.opened(saved)
+            messages = _messages_of(found.note)
+            self._sequence = self._language.restore(found, self._sequence)
         except UsageError as error:
             raise type(error)(f"{path}: {error}") from error
-        self.messages = json.loads(note)["messages"]
+        self.messages = messages
 
     @property
     def used(self) -> int:
@@ -106,6 +109,14 @@ class Chat:
         if self._drafts is not None:
             self._drafts.close()
             self._drafts = None
+
+
+def _messages_of(note: bytes) -> list[dict[str, Any]]:
+    """The messages in what a conversation notes where it is saved."""
+    try:
+        return [dict(message) for message in checked_messages(json.loads(note)["messages"])]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError("what was saved is a text, and no conversation") from error
 
 
 def prompt_of(language: Language, given: Any, tools: Any = None) -> list[int]:

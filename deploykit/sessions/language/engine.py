@@ -18,7 +18,7 @@ import numpy as np
 from deploykit.errors import DeploykitError, UsageError
 from deploykit.language.form import SPOKEN, render
 from deploykit.language.pages import PageTable
-from deploykit.language.saved import Caches
+from deploykit.language.saved import Caches, Saved
 from deploykit.language.template import ChatTemplate, checked_messages
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PAGES = "pages"
 """The dim of the memory of the model."""
+
+NAMING = 8
+"""How many of its first tokens name a text in an error."""
 
 
 class PagesExhausted(UsageError):
@@ -201,22 +204,29 @@ class Language:
         with self._lock:
             return self._caches().save(self._row(sequence), sequence.tokens, note)
 
-    def restore(self, saved: bytes, instead: Sequence | None = None) -> tuple[Sequence, bytes]:
-        """The sequence that was saved, and its note; the sequence `instead` ends. Raises `DataError` if something was
-        cut off or altered, `UsageError` if it was saved with another build, and `PagesExhausted`; only with the last
-        one `instead` has ended, too."""
+    def opened(self, saved: bytes) -> Saved:
+        """What was saved: its `tokens`, and the `note` of the caller. Raises `DataError` if something was cut off or
+        altered, and `UsageError` if it was saved with another build."""
+        with self._lock:
+            return self._caches().opened(saved, self.task.words)
+
+    def restore(self, saved: bytes | Saved, instead: Sequence | None = None) -> Sequence:
+        """The sequence that was saved; the sequence `instead` ends. Raises what `opened` raises, then `instead` stays,
+        and `PagesExhausted`, then `instead` has ended, too."""
         with self._lock:
             caches = self._caches()
-            found = caches.opened(saved, self.task.words)
+            found = saved if isinstance(saved, Saved) else self.opened(saved)
             if instead is not None:
                 self.end(instead)
             sequence = self.begin(found.tokens)
             if not caches.restore(found, self._row(sequence)):
                 self.end(sequence)
-                raise self._full(f"there is no room for the {len(found.tokens)} tokens that were saved")
+                raise self._full(
+                    f"there is no room for the {len(found.tokens)} tokens that were saved, of", found.tokens
+                )
             # The last token is read again: the scores of what follows are asked for.
             self.pages.cut(self._row(sequence), len(found.tokens) - 1)
-            return sequence, found.note
+            return sequence
 
     def _caches(self) -> Caches:
         block, entry = self._block(), self._saved_as
@@ -261,7 +271,7 @@ class Language:
         for count, sequence in sorted((pair for pair in waiting if pair[0] > 0), key=lambda pair: pair[0] > 1):
             more = min(count + len(sequence.guesses), room)
             if more and not self.pages.reserve(self._row(sequence), more):
-                sequence.problem = self._full(f"at token {self.remembered(sequence) + more} of a text")
+                sequence.problem = self._full(f"at token {self.remembered(sequence) + more} of", sequence.tokens)
                 continue
             if more:
                 start = self.remembered(sequence)
@@ -269,10 +279,13 @@ class Language:
                 room -= more
         return found
 
-    def _full(self, where: str) -> PagesExhausted:
+    def _full(self, where: str, tokens: list[int]) -> PagesExhausted:
+        """The error of a text, by how it begins."""
+        begins = self.tokenizer.stream().end(tokens[:NAMING])
         return PagesExhausted(
-            f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, {where}: end other texts, "
-            f"or make it larger with session.reset({{'{PAGES}': {2 * self.pages.count}}})"
+            f"the memory is full, with {self.pages.count} pages of {self.task.page} tokens, {where} the text that "
+            f"begins with {begins!r}: end other texts, or make it larger with "
+            f"session.reset({{'{PAGES}': {2 * self.pages.count}}})"
         )
 
     def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
@@ -315,7 +328,7 @@ class Language:
                 for start in range(0, len(sequence.tokens), self.at_once):
                     stop = min(start + self.at_once, len(sequence.tokens))
                     if not self.pages.reserve(self._row(sequence), stop - start):
-                        raise self._full(f"at token {stop} of a text")
+                        raise self._full(f"at token {stop} of", sequence.tokens)
                     found += self._scores([(sequence, start, stop)], [1], every=True)
                     self.pages.append(self._row(sequence), stop - start)
                 return np.concatenate(found)

@@ -19,6 +19,7 @@ import numpy as np
 from deploykit.artifact.tasks import TENSORS_ONLY
 from deploykit.errors import UsageError
 from deploykit.options.generation import USUAL_SINKS
+from deploykit.sessions.language.beams import Beam, search
 from deploykit.sessions.language.chat import Chat, prompt_of
 from deploykit.sessions.language.engine import Language
 from deploykit.sessions.language.generation import Generation, start
@@ -134,6 +135,28 @@ class Answering(ABC):
             overflow=overflow,
             sinks=sinks,
             **sampling,
+        )
+
+    def beams(
+        self,
+        prompt: str | Sequence[int] | Sequence[Mapping[str, Any]],
+        count: int = 4,
+        *,
+        max_tokens: int | None = None,
+        length_penalty: float = 1.0,
+        ignore_end: bool = False,
+        tools: Any = None,
+    ) -> list[Beam]:
+        """The `count` answers with the greatest scores that a search with so many beams finds, the best first; see
+        `deploykit.sessions.language.beams`. A greater `length_penalty` favours longer ones. `prompt` is that of
+        `generate`.
+
+        Raises `UsageError` for an empty prompt, one that is too long, settings that are not possible, and where the
+        memory has too few pages."""
+        tokens = prompt_of(self.language, prompt, tools)
+        ends = () if ignore_end else self.language.task.stops
+        return search(
+            self.language, tokens, count=count, max_tokens=max_tokens, length_penalty=length_penalty, ends=ends
         )
 
     def chat(self, system: str | None = None, *, restore: str | Path | None = None, **settings: Any) -> Chat:

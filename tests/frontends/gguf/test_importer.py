@@ -143,6 +143,14 @@ def test_entries_that_do_not_fit(
         deploykit.load(tmp_path / "model.gguf")
 
 
+def test_more_words_than_the_table_has(tmp_path: Path) -> None:
+    config, shapes = folder_of("llama")
+    words = [f"w{index}" for index in range(config["vocab_size"] + 1)]
+    write_model(tmp_path / "model.gguf", config, shapes, words=words)
+    with pytest.raises(UsageError, match=r"'model.embed_tokens.weight' .* has 50 rows, but the configuration needs 51"):
+        deploykit.load(tmp_path / "model.gguf")
+
+
 def _overriding(entry: str, value: Any) -> Any:
     """`add_key_value` that writes another value for an entry."""
     add = gguf.GGUFWriter.add_key_value
