@@ -27,10 +27,11 @@ NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
 """Special tokens that templates know."""
 
 
-def generating_model(source: Path | Folder, dims: DimBounds | None = None) -> ImportedModel:
-    """The decoder of a folder as a model that generates; it takes tokens, without a method for texts, if there is no
-    tokenizer. Raises what `import_step` raises, and `UsageError` for a tokenizer that does not belong to the model."""
-    return with_language(import_step(source, dims))
+def generating_model(source: Path | Folder, dims: DimBounds | None = None, cache: str = "float32") -> ImportedModel:
+    """The decoder of a folder as a model that generates, with a `cache` of that dtype; it takes tokens, without a
+    method for texts, if there is no tokenizer. Raises what `import_step` raises, and `UsageError` for a tokenizer that
+    does not belong to the model."""
+    return with_language(import_step(source, dims, cache))
 
 
 def with_language(found: Generating) -> ImportedModel:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.indices import checked
-from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
+from deploykit.compiler.operators.pages import PAGE, Cache, Pages, shape_of
 from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.architectures import Axis
 from deploykit.frontends.huggingface.arrays import extent
@@ -63,9 +63,28 @@ Body: TypeAlias = "Callable[[Context, Step, dict[str, Value]], Value]"
 """Gives the scores (rows, words) of a step, and replaces the states, which it gets by their names."""
 
 
-def cache_name(layer: int) -> str:
-    """The state of a layer."""
-    return f"cache_{layer}"
+def attended(
+    pages: Pages,
+    states: dict[str, Value],
+    layer: int,
+    operands: tuple[Value, Value, Value],
+    *,
+    scale: float,
+    window: int | None = None,
+    softcap: float = 0.0,
+) -> Value:
+    """Attention of a layer to queries, keys and values (1, tokens, heads * size), of which the last two are remembered
+    (`operators.pages`)."""
+    queries, keys, values = operands
+    names = cache_names(layer)
+    cache = pages.stored(Cache(*(states[name] for name in names if name in states)), keys, values)
+    states.update(zip(names, (part for part in cache if part is not None), strict=False))
+    return pages.attended(queries, cache, scale=scale, window=window, softcap=softcap)
+
+
+def cache_names(layer: int) -> tuple[str, str]:
+    """The states of a layer: its cache, and the scales of that, if it has some."""
+    return f"cache_{layer}", f"cache_scales_{layer}"
 
 
 def context_of(bounds: DimBounds, possible: int | None) -> int:
@@ -89,10 +108,16 @@ def context_of(bounds: DimBounds, possible: int | None) -> int:
 
 
 def add_step(
-    builder: ModelBuilder, bounds: DimBounds, context: int, caches: Sequence[tuple[int, int]], body: Body
+    builder: ModelBuilder,
+    bounds: DimBounds,
+    context: int,
+    caches: Sequence[tuple[int, int]],
+    body: Body,
+    dtype: str = "float32",
 ) -> None:
     """Add `step` to a model: with sequences of at most `context` tokens, and for each layer the number and the size of
-    its heads of keys. Raises what `body` raises, and `UsageError` for bounds that are not possible."""
+    its heads of keys, which are remembered in this `dtype`. Raises what `body` raises, and `UsageError` for bounds that
+    are not possible."""
 
     def within(name: str) -> DimBounds:
         return {name: bounds[name]} if name in bounds else {}
@@ -105,9 +130,14 @@ def add_step(
     # By default as many as all sequences of the greatest length have.
     pages, _ = extent(builder, Axis(PAGES), within(PAGES) or {PAGES: (1, (together or 1) * most_blocks)})
     rows = builder.dim("rows", 0, most)
-    names = [cache_name(layer) for layer, _ in enumerate(caches)]
-    for name, (heads, size) in zip(names, caches, strict=True):
-        builder.state(name, "float32", shape_of(pages, heads, size))
+    names: list[str] = []
+    for layer, (heads, size) in enumerate(caches):
+        numbers, scales = cache_names(layer)
+        builder.state(numbers, dtype, shape_of(pages, heads, size))
+        names.append(numbers)
+        if dtype == "int8":
+            builder.state(scales, "float32", shape_of(pages, heads, 1))
+            names.append(scales)
 
     def function(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
         ctx.site = Site("step", "step")

@@ -18,6 +18,13 @@ GENERATE: bool = option(
     "whole texts and gives the scores of the next word after each token.",
 )
 
+CACHE: Literal["float32", "float16", "int8"] = option(
+    "float32",
+    "How a language model stores what it remembers of texts, its keys and values: in [b]float32[/], in [b]float16[/], "
+    "or in [b]int8[/] with a scale for each head of a token.",
+    choices=("float32", "float16", "int8"),
+)
+
 
 @dataclass(frozen=True)
 class FolderOptions:
@@ -28,6 +35,7 @@ class FolderOptions:
         choices=("own", "torch"),
     )
     generate: bool = GENERATE
+    cache: Literal["float32", "float16", "int8"] = CACHE
 
 
 class FolderFrontend:
@@ -52,7 +60,7 @@ class FolderFrontend:
 
         folder = read_folder(downloaded(source))
         if options.generate and options.route != "torch" and generates(folder):
-            return generating_model(folder, dims)
+            return generating_model(folder, dims, options.cache)
         return load_model(folder, dims, options.route)
 
     def file(self, source: Any) -> Path | None:

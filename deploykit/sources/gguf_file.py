@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deploykit.options.option import option
 from deploykit.sources.base import Certainty
-from deploykit.sources.folder import GENERATE
+from deploykit.sources.folder import CACHE, GENERATE
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GgufOptions:
     generate: bool = GENERATE
+    cache: Literal["float32", "float16", "int8"] = CACHE
     keep_bits: bool = option(
         True,
         "A GGUF file for a model that generates: weights in 4 or 8 bits keep them, in the same groups. With "
@@ -52,7 +53,7 @@ class GgufFrontend:
         if not options.generate:
             model = load_model(folder, dims)
             return replace(model, notes=(*model.notes, *note_on(folder)))
-        model = generating_model(folder, dims)
+        model = generating_model(folder, dims, options.cache)
         return with_bits(model, folder) if options.keep_bits else model
 
     def file(self, source: Any) -> Path | None:

@@ -12,6 +12,7 @@ from deploykit.compiler.model import ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
+from deploykit.frontends.stepping import attended, cache_names
 from deploykit.sessions.session import Session
 from tests.runtimes import Runtime
 
@@ -25,6 +26,7 @@ class Attention:
     size: int
     window: int | None = None
     softcap: float = 0.0
+    dtype: str = "float32"
 
     @property
     def scale(self) -> float:
@@ -38,23 +40,26 @@ class Attention:
             builder.dim("blocks", 1, 16),
         )
         pages = builder.dim("pages", 1, 64)
-        builder.state("cache", "float32", shape_of(pages, self.heads, self.size))
+        numbers, scales = cache_names(0)
+        builder.state(numbers, self.dtype, shape_of(pages, self.heads, self.size))
+        names = [numbers]
+        if self.dtype == "int8":
+            names.append(scales)
+            builder.state(scales, "float32", shape_of(pages, self.heads, 1))
 
         def step(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
             ctx.site = Site("attention", "attention")
             places = (given["positions"], given["sequences"], given["table"])
             found = Pages.checked(ctx, *places, pages, BLOCKS * PAGE)
-            cache = found.stored(states["cache"], given["keys"], given["values"])
-            attended = found.attended(
-                given["queries"], cache, scale=self.scale, window=self.window, softcap=self.softcap
-            )
-            return {"attended": attended}, {"cache": cache}
+            changed, operands = dict(states), (given["queries"], given["keys"], given["values"])
+            y = attended(found, changed, 0, operands, scale=self.scale, window=self.window, softcap=self.softcap)
+            return {"attended": y}, changed
 
         narrow = (1, tokens, self.heads * self.size)
         wide = (1, tokens, self.heads * self.group * self.size)
         inputs = [Port("queries", "float32", wide), Port("keys", "float32", narrow), Port("values", "float32", narrow)]
         inputs += [Port("positions", "int64", (tokens,)), Port("sequences", "int64", (tokens,))]
-        builder.function("step", [*inputs, Port("table", "int64", (sequences, blocks))], step, ["cache"])
+        builder.function("step", [*inputs, Port("table", "int64", (sequences, blocks))], step, names)
         return builder.model()
 
     def expected(self, queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -75,6 +80,10 @@ CASES = {
     "groups": Attention(2, 3, 64, window=40),
     "wide": Attention(1, 2, 256, softcap=3.0),
     "odd": Attention(3, 1, 6, window=7),
+    "halves": Attention(2, 2, 16, window=40, dtype="float16"),
+    "odd halves": Attention(1, 3, 5, dtype="float16"),
+    "bytes": Attention(2, 2, 64, window=40, dtype="int8"),
+    "odd bytes": Attention(1, 3, 5, softcap=3.0, dtype="int8"),
 }
 
 
@@ -107,6 +116,14 @@ class Texts:
         return [part.reshape(shape) for part in np.split(found[0], ends)]
 
 
+def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
+    """Keys or values (tokens, heads, size) as a cache has them."""
+    if dtype == "int8":
+        scales = np.abs(x).max(axis=2, keepdims=True) / np.float32(127)
+        return np.asarray(np.rint(x * (np.float32(1) / scales)) * scales)
+    return x.astype(dtype).astype(np.float32)
+
+
 @pytest.mark.sampled(part=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
@@ -118,7 +135,8 @@ def test_parts_of_texts(name: str, runtime: Runtime) -> None:
         return random.normal(size=(length, heads, case.size)).astype(np.float32) * 1.5
 
     parts = [(drawn(n, case.heads * case.group), drawn(n, case.heads), drawn(n, case.heads)) for n in lengths]
-    expected = [case.expected(*part) for part in parts]
+    # Queries stay as they are.
+    expected = [case.expected(queries, *(rounded(each, case.dtype) for each in other)) for queries, *other in parts]
     with runtime.session(case.model()) as session:
         session.reset({"pages": SEQUENCES * BLOCKS})
         texts = Texts(session, case, parts, random.permutation(SEQUENCES * BLOCKS).reshape(SEQUENCES, BLOCKS))

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -283,6 +284,21 @@ def test_perplexity(session: Session) -> None:
     expected = np.exp(-np.mean([chances[n, token] for n, token in enumerate(tokens[1:])]))
     assert session.perplexity(text, 40) == pytest.approx(expected, rel=1e-5)
     assert session.perplexity(text, 8) != pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("cache", "part", "most"), [("float16", 1 / 2, 1e-3), ("int8", 3 / 8, 2e-2)])
+def test_what_is_remembered_in_fewer_bits(
+    session: Session, tmp_path: Path, cache: Literal["float16", "int8"], part: float, most: float
+) -> None:
+    """Heads have 8 channels, so that a scale of 4 bytes is half of what 8 bits take."""
+    deploykit.build(write_language_model(tmp_path / "model.gguf"), output=tmp_path / "dist", cache=cache)
+    tokens = session.language.tokenizer.encode("hello there, who are you?").ids
+    expected = session.logits(tokens)
+    with deploykit.open(tmp_path / "dist") as small:
+        found = small.logits(tokens)
+        sizes = [sum(s.manifest.states.item_bytes) for s in (session, small) if s.manifest.states is not None]
+    assert 0 < np.abs(found - expected).max() < most * np.abs(expected).max()
+    assert sizes[1] == part * sizes[0]
 
 
 def test_models_without_a_template(tmp_path: Path) -> None:

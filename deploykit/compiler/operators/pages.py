@@ -6,6 +6,9 @@ two sequences may share the pages of what they have in common. (Source: Kwon et 
 Large Language Model Serving with PagedAttention", 2023.)
 
     cache   (pages, 2, heads, size * PAGE): of a head of a page the keys, (size, PAGE), then the values, (PAGE, size)
+    scales  (pages, 2, heads, PAGE): of the keys and values of a token, if the cache has 8 bits
+
+A cache is of float32, float16 or int8. Arithmetic is float32 with all of them.
 
 Keys lie with neighbouring tokens next to each other, so that scores are computed for a vector of tokens; values with
 neighbouring channels, so that they are added for a vector of channels. No sum goes over the lanes of a vector.
@@ -13,8 +16,10 @@ neighbouring channels, so that they are added for a vector of channels. No sum g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from tvm import ir, te, tirx
 
@@ -42,8 +47,25 @@ PAGED = "deploykit.pages"
 
 STORE, ATTENTION = "store", "attention"
 
+LEAST = 1e-37
+"""A scale that is smaller has no inverse: its numbers count as zeros."""
+
 LOWEST = -3.0e38
 """Less than every score. It is finite, so that the difference to itself is a number."""
+
+
+DTYPES = ("float32", "float16", "int8")
+"""Of caches."""
+
+GREATEST = 127.0
+"""The greatest magnitude of a number of 8 bits."""
+
+
+class Cache(NamedTuple):
+    """The keys and values of a layer."""
+
+    numbers: Value
+    scales: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +115,42 @@ class Pages:
 
         return self.ctx.kernel("places", build, self.positions, self.sequences, self.table, dtype="int64")
 
-    def stored(self, cache: Value, keys: Value, values: Value) -> Value:
+    def stored(self, cache: Cache, keys: Value, values: Value) -> Cache:
         """`cache` with the keys and values of the tokens, each (1, tokens, heads * size), at their places, which
         are different ones."""
+        if cache.scales is None:
+            return Cache(self._stored(cache.numbers, keys, values))
+        (keys, key_scales), (values, value_scales) = (self._narrowed(x, cache) for x in (keys, values))
+        return Cache(self._stored(cache.numbers, keys, values), self._stored(cache.scales, key_scales, value_scales))
+
+    def _narrowed(self, x: Value, cache: Cache) -> Sequence[Value]:
+        """`x` (1, tokens, heads * size) in 8 bits, and the scales of its heads (1, tokens, heads). A head with an
+        infinity or NaN has zeros, and that scale."""
+        heads, size = _extents(cache.numbers)
+
+        def write(code: Code, source: Array, numbers: Array, scales: Array) -> None:
+            with code.shared("token", self.tokens) as token, code.loop("head", heads) as head:
+                # Bits of magnitudes compare like numbers, and NaN is the greatest.
+                bits = code.cell("bits", tirx.const(0, "int32"))
+                with code.loop("channel", size) as d:
+                    magnitude = tirx.abs(source[0, token, head * size + d])
+                    bits.value = tirx.max(bits.value, tirx.reinterpret("int32", magnitude))
+                greatest = tirx.reinterpret("float32", bits.value)
+                scale = code.cell("scale", greatest / _float(GREATEST)).value
+                usable = tirx.all(scale > _float(LEAST), scale < _float(float("inf")))
+                inverse = code.cell("inverse", tirx.Select(usable, _float(1.0) / scale, _float(0.0))).value
+                with code.loop("channel", size) as d:
+                    number = source[0, token, head * size + d]
+                    rounded = tirx.nearbyint(tirx.Select(usable, number, _float(0.0)) * inverse)
+                    numbers[0, token, head * size + d] = rounded.astype("int8")
+                scales[0, token, head] = scale
+
+        def build(x: te.Tensor) -> list[te.Tensor]:
+            return imperative("narrow", [x], [(x.shape, "int8"), ((1, self.tokens, heads), "float32")], write)
+
+        return self.ctx.kernel("narrow", build, x, dtype=("int8", "float32"))
+
+    def _stored(self, cache: Value, keys: Value, values: Value) -> Value:
         heads, size = _extents(cache)
 
         def write(code: Code, _old: Array, new_keys: Array, new_values: Array, places: Array, result: Array) -> None:
@@ -105,19 +160,21 @@ class Pages:
                 slot = code.cell("slot", tirx.truncmod(place.value, expr(PAGE)))
                 with code.loop("head", heads) as head:
                     with code.loop("channel", size) as d:
-                        result[page.value, 0, head, d * PAGE + slot.value] = new_keys[0, token, head * size + d]
+                        key = new_keys[0, token, head * size + d]
+                        result[page.value, 0, head, d * PAGE + slot.value] = key.astype(cache.dtype)
                     with code.loop("element", size) as d:
-                        result[page.value, 1, head, slot.value * size + d] = new_values[0, token, head * size + d]
+                        value = new_values[0, token, head * size + d]
+                        result[page.value, 1, head, slot.value * size + d] = value.astype(cache.dtype)
 
         def build(*tensors: te.Tensor) -> list[te.Tensor]:
-            return imperative("store", tensors, [(cache.shape, "float32")], write, {PAGED: STORE})
+            return imperative("store", tensors, [(cache.shape, cache.dtype)], write, {PAGED: STORE})
 
-        return self.ctx.kernel("store", build, cache, keys, values, self.places, dtype="float32", updates=True)
+        return self.ctx.kernel("store", build, cache, keys, values, self.places, dtype=cache.dtype, updates=True)
 
     def attended(
         self,
         queries: Value,
-        cache: Value,
+        cache: Cache,
         *,
         scale: float,
         window: int | None = None,
@@ -126,7 +183,7 @@ class Pages:
         """Attention of the `queries` (1, tokens, heads * size) of the tokens to the keys and values of their sequences,
         up to their own positions; with a `window` to so many, the own included. A group of neighbouring heads of
         queries shares a head of keys. Scores have a size below `softcap`, if it is not 0."""
-        heads, size = _extents(cache)
+        heads, size = _extents(cache.numbers)
         group = int(queries.shape[2]) // (heads * size)
         together = next(n for n in range(group, 0, -1) if group % n == 0 and (n == 1 or n * size <= MOST_SUMS))
         walk = _Walk(self, heads, size, together, group // together, scale, window, softcap)
@@ -136,7 +193,8 @@ class Pages:
         def build(*tensors: te.Tensor) -> list[te.Tensor]:
             return imperative("attend", tensors, [(queries.shape, "float32")], walk.write, notes)
 
-        operands = (queries, cache, self.positions, self.sequences, self.table)
+        scales = [] if cache.scales is None else [cache.scales]
+        operands = (queries, cache.numbers, self.positions, self.sequences, self.table, *scales)
         return self.ctx.kernel("paged_attention", build, *operands, dtype="float32")
 
 
@@ -156,8 +214,17 @@ class _Walk:
     softcap: float
 
     def write(
-        self, code: Code, queries: Array, cache: Array, positions: Array, sequences: Array, table: Array, result: Array
+        self,
+        code: Code,
+        queries: Array,
+        cache: Array,
+        positions: Array,
+        sequences: Array,
+        table: Array,
+        *others: Array,
     ) -> None:
+        *factors, result = others
+        scales = factors[0] if factors else None
         rows, blocks = self.pages.table.shape
         tasks = self.heads * self.parts
         with code.shared("task", self.pages.tokens * tasks) as task:
@@ -178,7 +245,11 @@ class _Walk:
                 low = code.cell("low", tirx.max(first.value - block.value * PAGE, expr(0)))
                 high = code.cell("high", tirx.min(position - block.value * PAGE, expr(PAGE - 1)))
                 self.scores(code, sums, queries, cache, token, head, part, page)
+                if scales is not None:
+                    self.scaled(code, sums, scales, head, page, 0)
                 self.weighted(code, sums, low, high)
+                if scales is not None:
+                    self.scaled(code, sums, scales, head, page, 1)
                 self.added(code, sums, cache, head, page, low, high)
             for g in range(self.group):
                 for piece in range(0, self.size, LANES):
@@ -213,8 +284,16 @@ class _Walk:
                 for piece in pieces:
                     with code.lanes(LANES) as lane:
                         at = g * PAGE + piece + lane
-                        key = cache[page.value, 0, head, d * PAGE + piece + lane]
+                        key = cache[page.value, 0, head, d * PAGE + piece + lane].astype("float32")
                         sums.scores[at] = sums.scores[at] + query * key
+
+    def scaled(self, code: Code, sums: _Sums, scales: Array, head: ir.Expr, page: Cell, part: int) -> None:
+        """Multiply scores by the scales of keys, or weights by those of values."""
+        for g in range(self.group):
+            for piece in range(0, PAGE, LANES):
+                with code.lanes(LANES) as lane:
+                    at = g * PAGE + piece + lane
+                    sums.scores[at] = sums.scores[at] * scales[page.value, part, head, piece + lane]
 
     def weighted(self, code: Code, sums: _Sums, low: Cell, high: Cell) -> None:
         """The weights of the tokens of a page, from their scores; the sums so far are scaled to the new maximum."""
@@ -255,7 +334,7 @@ class _Walk:
                     count = min(LANES, self.size - piece)
                     with code.lanes(count) as lane:
                         at = g * sums.width + piece + lane
-                        value = cache[page.value, 1, head, slot * self.size + piece + lane]
+                        value = cache[page.value, 1, head, slot * self.size + piece + lane].astype("float32")
                         sums.total[at] = sums.total[at] + sums.scores[g * PAGE + slot] * value
 
 
@@ -278,7 +357,7 @@ class _Sums:
 
 
 def shape_of(pages: IntExpr, heads: int, size: int) -> tuple[IntExpr, ...]:
-    """The shape of a cache."""
+    """The shape of a cache; that of its scales, if `size` is 1."""
     return (pages, 2, heads, size * PAGE)
 
 

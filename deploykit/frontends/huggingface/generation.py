@@ -17,7 +17,7 @@ from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.registry import Family, Text, Way, find_family
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
-from deploykit.frontends.stepping import Generating, Step, add_step, cache_name, common_window, context_of
+from deploykit.frontends.stepping import Generating, Step, add_step, attended, common_window, context_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -53,13 +53,16 @@ class Part(Text):
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, way: Way) -> Tensor:
         assert self.pages is not None
-        name = cache_name(way.layer)
-        cache = self.pages.stored(self.states[name], k.value, v.value)
-        self.states[name] = cache
         self.windows.append(way.window)
         size = int(q.shape[2]) // way.heads[0]
         scale = size**-0.5 if way.scale is None else way.scale
-        return q.of(self.pages.attended(q.value, cache, scale=scale, window=way.window, softcap=way.softcap))
+        found = attended(
+            *(self.pages, self.states, way.layer, (q.value, k.value, v.value)),
+            scale=scale,
+            window=way.window,
+            softcap=way.softcap,
+        )
+        return q.of(found)
 
     def asked(self, x: Tensor) -> Tensor:
         assert self.rows is not None
@@ -77,9 +80,9 @@ def generates(folder: Folder) -> bool:
         return False
 
 
-def import_step(source: Path | Folder, dims: DimBounds | None = None) -> Generating:
+def import_step(source: Path | Folder, dims: DimBounds | None = None, cache: str = "float32") -> Generating:
     """Import a decoder to generate. `dims` bounds `tokens` of a step, `sequences` at a time, `pages` of memory, and
-    `context`, the most tokens of a sequence.
+    `context`, the most tokens of a sequence. `cache` is the dtype of what it remembers (`operators.pages.DTYPES`).
 
     Raises `UsageError` for a folder that is damaged or whose parts do not fit, and `UnsupportedModelError` for a model
     that no family of decoders covers."""
@@ -92,10 +95,10 @@ def import_step(source: Path | Folder, dims: DimBounds | None = None) -> Generat
     scores = next((f"{family.prefix}{ending}" for ending in SCORES if ending in family.heads), None)
     if family.remembers is None or scores is None:
         raise UnsupportedModelError(f"{folder.path}: a model of type '{kind}' does not generate text")
-    return _imported(folder, family, bounds)
+    return _imported(folder, family, bounds, cache)
 
 
-def _imported(folder: Folder, family: Family, bounds: DimBounds) -> Generating:
+def _imported(folder: Folder, family: Family, bounds: DimBounds, cache: str) -> Generating:
     assert family.remembers is not None
     context = context_of(bounds, family.positions(folder.config))
     builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
@@ -113,7 +116,7 @@ def _imported(folder: Folder, family: Family, bounds: DimBounds) -> Generating:
         return logits.reshape(*logits.shape[1:]).value
 
     try:
-        add_step(builder, bounds, context, family.remembers(folder.config), body)
+        add_step(builder, bounds, context, family.remembers(folder.config), body, cache)
     except Unsupported as error:
         raise UnsupportedModelError(f"{folder.path} cannot be built to generate: {error}") from error
     check_read(family, folder, weights)

@@ -42,6 +42,9 @@ CHUNK = 256
 
 DTYPE = "float32"
 
+DTYPES = (DTYPE, "float16")
+"""Of caches."""
+
 
 def paged(func: tirx.PrimFunc, gpu: Gpu) -> Divided | Declined | None:
     """The shaders of a kernel that reads or writes pages, or the reason why it has none; None for other kernels."""
@@ -51,7 +54,7 @@ def paged(func: tirx.PrimFunc, gpu: Gpu) -> Divided | Declined | None:
         return None
     buffers = [param for param in func.params if tirx.is_buffer_var(param)]
     cache = buffers[0] if kind == STORE else buffers[1]
-    if dtype_of(cache) != DTYPE:
+    if dtype_of(cache) not in DTYPES:
         return Declined(f"its pages are of {dtype_of(cache)}")
     found = _stored(func, buffers) if kind == STORE else _Attention(func, buffers, notes, gpu).divided()
     return Divided(found.temporaries, found.parts, (Choice(kind, "pages"),))
@@ -73,7 +76,7 @@ def _stored(func: tirx.PrimFunc, buffers: Sequence[Buffer]) -> Divided:
         place = code.let("place", place)
         page, slot = tirx.truncdiv(place, const(PAGE)), tirx.truncmod(place, const(PAGE))
         for part, source, spot in ((0, keys, channel * PAGE + slot), (1, values, slot * size + channel)):
-            number = tirx.BufferLoad(source, [const(0), token, head * size + channel])
+            number = tirx.BufferLoad(source, [const(0), token, head * size + channel]).astype(dtype_of(result))
             code.add(views.store(tirx.BufferStore(result, number, [page, const(part), head, spot])))
         return code.statement()
 
@@ -270,7 +273,7 @@ class _Row:
             place = code.let("place", values + (slot + key) * size + self.piece * attention.width)
 
             def add(w: Expr, n: int = n, place: Expr = place) -> tirx.Stmt:
-                return _set(self.sums, self.sums[w] + powers[const(n)] * tirx.BufferLoad(cache, [place + w]), w)
+                return _set(self.sums, self.sums[w] + powers[const(n)] * _wide(tirx.BufferLoad(cache, [place + w])), w)
 
             code.add(*attention.each(attention.width, add))
         return code.statement()
@@ -290,7 +293,7 @@ class _Row:
                 start = keys + (index * lanes + d) * PAGE
 
                 def add(lane: Expr, d: int = d, start: Expr = start) -> tirx.Stmt:
-                    product = query[const(d)] * tirx.BufferLoad(cache, [start + lane])
+                    product = query[const(d)] * _wide(tirx.BufferLoad(cache, [start + lane]))
                     return _set(scores, scores[lane] + product, lane)
 
                 inner.add(vectorized(FOUR, add))
@@ -336,6 +339,10 @@ def _cell(code: Code, name: str) -> Buffer:
 
 def _set(cell: Buffer, value: Expr, index: Expr | None = None) -> tirx.Stmt:
     return tirx.BufferStore(cell, value, [const(0) if index is None else index])
+
+
+def _wide(number: Expr) -> Expr:
+    return number.astype(DTYPE)
 
 
 def _float(value: float) -> Expr:
