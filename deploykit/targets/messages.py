@@ -53,6 +53,7 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     if task is None:
         return None
     (function,) = program.public
+    most = {dim.name: dim.maximum or task.context for dim in function.dims}
     return common_view(program, task, version) | {
         "tables_bytes": len(program.task_files[FILE]),
         "context": task.context,
@@ -64,8 +65,10 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "joints": _joints(task.form),
         "trimmed": [task.form is not None and role in task.form.trimmed for role in ROLES],
         "speaks": task.form is not None,
-        "at_once": min(64, task.context),
-        "some": min(1024, task.context),
+        "form": task.form,
+        "most_tokens": min(task.context, task.page * most["pages"]),
+        "at_once": min(64, task.context, most["tokens"]),
+        "some": min(1024, task.context, task.page * most["pages"]),
     }
 
 
