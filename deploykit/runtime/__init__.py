@@ -97,6 +97,7 @@ ANDROID_ARM = _ROOT / "android" / "arm.c"
 ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
 ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
 ANDROID_JNI_TEXT = _ROOT / "android" / "jni_text.c"
+ANDROID_JNI_MESSAGES = _ROOT / "android" / "jni_messages.c"
 ANDROID_JNI_PICTURES = _ROOT / "android" / "jni_pictures.c"
 ANDROID_JNI_SOUNDS = _ROOT / "android" / "jni_sounds.c"
 JS_RUNNER = _ROOT / "js" / "runner.mjs"

@@ -58,6 +58,7 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
     if task is None:
         return None
     (function,) = program.public
+    most = {dim.name: dim.maximum or task.context for dim in function.dims}
     return common_view(program, task, version) | {
         "tables_bytes": len(program.task_files[FILE]),
         "context": task.context,
@@ -72,8 +73,10 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "state_header": state_header(program.states),
         "page_bytes": states_entry(program.states).item_bytes,
         "build": [f"0x{byte:02x}" for byte in bytes.fromhex(task.build)],
-        "at_once": min(64, task.context),
-        "some": min(1024, task.context),
+        "form": task.form,
+        "most_tokens": min(task.context, task.page * most["pages"]),
+        "at_once": min(64, task.context, most["tokens"]),
+        "some": min(1024, task.context, task.page * most["pages"]),
     }
 
 

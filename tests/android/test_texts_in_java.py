@@ -157,7 +157,7 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
         ]:
             count = np.zeros(1, np.int64)
             given = [None if text is None else bytearray(text.encode()) for text in (first, second)]
-            assert natives("encode", handle, *given, most, count) == 0
+            assert natives("encode", handle, *given, most, 0, count) == 0
             found = [np.zeros(int(count[0]) * width, np.int64) for width in (1, 1, 2, 1)]
             natives("tokens", handle, *found)
             wanted = expected.encode(first, second, most=most, cut="longest_first" if second is None else "only_second")
@@ -165,7 +165,7 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
             for array, want in zip(found, arrays, strict=True):
                 np.testing.assert_array_equal(array, want)
         message = bytearray(256)
-        assert natives("encode", handle, bytearray(b"a"), None, 1, count) == 8
+        assert natives("encode", handle, bytearray(b"a"), None, 1, 0, count) == 8
         natives("error", handle, message)
         assert message.startswith(b"the special tokens alone are more than the most tokens")
         natives("close", handle)

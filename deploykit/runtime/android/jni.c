@@ -3,10 +3,11 @@
 
    Compile with -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the alignment that kernels need>: inside
    of an app's file, weights start at multiples of 4 bytes. For a model of texts also with -DDK_TEXTS, and
-   with -DDK_MASKS if it fills masks, for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c`
-   and `jni_sounds.c` say. DK_MOST_DIMS is at least the number of dims of each function. For a model with kernels for
-   GPUs also with -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model
-   is compiled with -DDK_PROFILE. */
+   with -DDK_MASKS if it fills masks; for one that generates with -DDK_TEXTS and DK_MESSAGES as `jni_messages.c` says;
+   for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c` and `jni_sounds.c` say.
+   DK_MOST_DIMS is at least the number of dims of each function. For a model with kernels for GPUs also with
+   -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with
+   -DDK_PROFILE. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -40,6 +41,9 @@ static void JNI_close(jni_environment* env, jobject type, jlong handle) {
 #endif
 #ifdef DK_TEXTS
     dk_close_tokenizer(own);
+#endif
+#ifdef DK_MESSAGES
+    dk_close_writer(own);
 #endif
     dk_pool_stop(own->pool);
     for (index = 0; index < BLOBS; ++index) {
@@ -418,11 +422,17 @@ static const jni_method methods[] = {
 #endif
 #ifdef DK_TEXTS
     {"openTexts", "(J)I", (jni_function)JNI_openTexts},
-    {"encode", "(J[B[BI[J)I", (jni_function)JNI_encode},
+    {"encode", "(J[B[BIZ[J)I", (jni_function)JNI_encode},
     {"tokens", "(J[J[J[J[J)V", (jni_function)JNI_tokens},
 #endif
 #ifdef DK_MASKS
     {"decode", "(JI[B[J)I", (jni_function)JNI_decode},
+#endif
+#ifdef DK_MESSAGES
+    {"answerBytes", "(II)J", (jni_function)JNI_answerBytes},
+    {"openAnswers", "(JII)I", (jni_function)JNI_openAnswers},
+    {"beginAnswer", "(J[J[J[J[B[J[J)I", (jni_function)JNI_beginAnswer},
+    {"stepAnswer", "(J[B[J)I", (jni_function)JNI_stepAnswer},
 #endif
 #ifdef DK_PICTURES
     {"pictureSize", "(JII[J)I", (jni_function)JNI_pictureSize},

@@ -1,4 +1,5 @@
-/* The tokenizer of a model of texts for the class `Native`. Java makes what the model takes of the tokens. */
+/* The tokenizer of a model of texts or of one that generates, for the class `Native`. Java makes what the model takes
+ * of the tokens. */
 #include "session.h"
 
 #include "text.h"
@@ -95,10 +96,11 @@ static jint encode(session* own, const dk_text_input* input) {
     return failed(own, status, with->text.error);
 }
 
-/* Encode a text, or with `second` a pair of which the second is cut, to at most `most` tokens; 0: any number. `count`
-   receives how many they are, which `tokens` then gives. */
+/* Encode a text, or with `second` a pair of which the second is cut, to at most `most` tokens; 0: any number. With
+   `bare`, no special tokens are added. `count` receives how many they are, which `tokens` then gives. */
 jint JNI_encode(
-    jni_environment* env, jobject type, jlong handle, jobject first, jobject second, jint most, jobject count
+    jni_environment* env, jobject type, jlong handle, jobject first, jobject second, jint most, jboolean bare,
+    jobject count
 ) {
     session* own = session_of(handle);
     dk_text_input input = {0};
@@ -111,6 +113,7 @@ jint JNI_encode(
         input.first = a;
         input.second = b;
         input.most = most;
+        input.bare = bare != 0;
         input.cut = second == NULL ? DK_TEXT_CUT_LONGEST : DK_TEXT_CUT_SECOND;
         status = encode(own, &input);
     }

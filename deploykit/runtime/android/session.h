@@ -47,6 +47,7 @@ typedef struct session {
     dk_pool* pool;
     blob blobs[BLOBS];
     struct dk_tokenizer* tokenizer; /* NULL: the model takes no texts, or has not opened it yet */
+    struct dk_writer* writer;       /* NULL: no answer was asked for */
     void* arena;
     size_t arena_bytes;
     void* state;
@@ -110,12 +111,23 @@ void JNI_leave(jni_environment* env, jobject type, jlong handle);
 void dk_close_tokenizer(session* own);
 jint JNI_openTexts(jni_environment* env, jobject type, jlong handle);
 jint JNI_encode(
-    jni_environment* env, jobject type, jlong handle, jobject first, jobject second, jint most, jobject count
+    jni_environment* env, jobject type, jlong handle, jobject first, jobject second, jint most, jboolean bare,
+    jobject count
 );
 void JNI_tokens(
     jni_environment* env, jobject type, jlong handle, jobject ids, jobject types, jobject places, jobject texts
 );
 jint JNI_decode(jni_environment* env, jobject type, jlong handle, jint token, jobject text, jobject count);
+
+/* jni_messages.c */
+void dk_close_writer(session* own);
+jlong JNI_answerBytes(jni_environment* env, jobject type, jint tokens, jint at_once);
+jint JNI_openAnswers(jni_environment* env, jobject type, jlong handle, jint tokens, jint at_once);
+jint JNI_beginAnswer(
+    jni_environment* env, jobject type, jlong handle, jobject tokens, jobject settings, jobject biases, jobject stops,
+    jobject lengths, jobject unread
+);
+jint JNI_stepAnswer(jni_environment* env, jobject type, jlong handle, jobject text, jobject step);
 
 /* jni_pictures.c */
 jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint height, jint width, jobject size);

@@ -51,7 +51,7 @@ static bool layout(const dk_language* own, const dk_language_room* room, uint64_
         [SHOWN] = DK_PIECE_BYTES + DK_MOST_STOP_BYTES,
         [HELD] = DK_MOST_STOP_BYTES,
         [PROMPT] = room->text_bytes,
-        [SCRATCH] = dk_text_workspace(&own->text, room->text_bytes),
+        [SCRATCH] = room->text_bytes == 0 ? 0 : dk_text_workspace(&own->text, room->text_bytes),
         [STATES] = (uint64_t)states,
         [ARENA] = (uint64_t)arena,
     };
@@ -167,12 +167,36 @@ static int32_t slide(int32_t* tokens, int32_t count, int32_t sinks, int32_t newe
     return sinks + newest;
 }
 
+/* Begin an answer to so many tokens, which are in `next`. */
+static dk_status begin_next(dk_language* own, dk_model* model, int32_t count, const dk_answering* asked) {
+    int32_t common = 0;
+    if (count < 1) {
+        return dk_fail(model, DK_ERROR_USAGE, "the text is empty: there is nothing to continue");
+    }
+    while (common < own->count && common < count && own->tokens[common] == own->next[common]) {
+        ++common;
+    }
+    /* The last token is read again: the scores of what follows are asked for. */
+    dk_pages_cut(&own->pages, 0, common < count ? common : count - 1);
+    memcpy(own->tokens, own->next, 4 * (size_t)count);
+    own->count = count;
+    own->answered = 0;
+    own->asked = *asked;
+    own->random = asked->seed;
+    memset(&own->stream, 0, sizeof own->stream);
+    own->stops.texts = asked->stops;
+    own->stops.lengths = asked->stop_bytes;
+    own->stops.count = asked->stop_count;
+    own->stops.held_bytes = 0;
+    own->going = true;
+    return DK_OK;
+}
+
 /* Begin an answer to a text. */
 static dk_status
 begin(dk_language* own, dk_model* model, const char* text, size_t bytes, bool bare, const dk_answering* asked) {
     dk_text_input input = {0};
     dk_text_tokens tokens = {0};
-    int32_t common = 0;
     dk_status status;
     if (bytes > own->room.text_bytes) {
         return dk_fail(model, DK_ERROR_CAPACITY, "the text has more bytes than the workspace is for");
@@ -196,26 +220,7 @@ begin(dk_language* own, dk_model* model, const char* text, size_t bytes, bool ba
     if (status != DK_OK) {
         return dk_fail(model, status, own->text.error);
     }
-    if (tokens.count < 1) {
-        return dk_fail(model, DK_ERROR_USAGE, "the text is empty: there is nothing to continue");
-    }
-    while (common < own->count && common < tokens.count && own->tokens[common] == own->next[common]) {
-        ++common;
-    }
-    /* The last token is read again: the scores of what follows are asked for. */
-    dk_pages_cut(&own->pages, 0, common < tokens.count ? common : tokens.count - 1);
-    memcpy(own->tokens, own->next, 4 * (size_t)tokens.count);
-    own->count = tokens.count;
-    own->answered = 0;
-    own->asked = *asked;
-    own->random = asked->seed;
-    memset(&own->stream, 0, sizeof own->stream);
-    own->stops.texts = asked->stops;
-    own->stops.lengths = asked->stop_bytes;
-    own->stops.count = asked->stop_count;
-    own->stops.held_bytes = 0;
-    own->going = true;
-    return DK_OK;
+    return begin_next(own, model, tokens.count, asked);
 }
 
 dk_status
@@ -226,6 +231,30 @@ dk_language_continue(dk_language* own, dk_model* model, const char* text, size_t
         return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the text is NULL");
     }
     return begin(own, model, text, bytes, false, asked);
+}
+
+dk_status dk_language_continue_tokens(
+    dk_language* own, dk_model* model, const int32_t* tokens, int32_t count, const dk_answering* asked
+) {
+    const char* fault = fault_of(own, asked);
+    own->going = false;
+    if (fault != NULL || (tokens == NULL && count > 0)) {
+        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the tokens are NULL");
+    }
+    const bool slides = count > own->room.tokens;
+    if (slides && !asked->slides) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "there are more tokens than the workspace is for");
+    }
+    const int32_t sinks = slides ? asked->sinks : count, kept = slides ? sinks + newest_of(own, asked) : count;
+    for (int32_t i = 0; i < count; ++i) {
+        if (tokens[i] < 0 || tokens[i] >= own->task->words) {
+            return dk_fail(model, DK_ERROR_DATA, "there is no such token in this model");
+        }
+    }
+    for (int32_t i = 0; i < kept; ++i) {
+        own->next[i] = tokens[i < sinks ? i : count - kept + i];
+    }
+    return begin_next(own, model, kept, asked);
 }
 
 static bool is_space(char c) {
@@ -272,43 +301,57 @@ dk_status dk_language_chat(
     return begin(own, model, own->prompt, bytes, true, asked);
 }
 
-/* Read all tokens that were not read yet; the scores of what follows are there then. */
-static dk_status read_tokens(dk_language* own, dk_model* model) {
+/* Read the next tokens that were not read yet, of which there are some; after the last ones, the scores of what follows
+   are there. */
+static dk_status read_some(dk_language* own, dk_model* model) {
     static const int32_t ranks[INPUTS] = {1, 1, 1, 2, 1};
+    const int32_t start = own->pages.lengths[0], left = own->count - start;
+    const int32_t more = left < own->room.at_once ? left : own->room.at_once;
+    const int32_t blocks = blocks_of(own->task, start + more);
+    const int64_t extents[INPUTS] = {more, more, more, 1, more == left};
     dk_tensor inputs[INPUTS], scores;
-    while (own->pages.lengths[0] < own->count) {
-        const int32_t start = own->pages.lengths[0], left = own->count - start;
-        const int32_t more = left < own->room.at_once ? left : own->room.at_once;
-        const int32_t blocks = blocks_of(own->task, start + more);
-        const int64_t extents[INPUTS] = {more, more, more, 1, more == left};
-        dk_status status;
-        if (!dk_pages_reserve(&own->pages, 0, more)) {
-            return dk_fail(model, DK_ERROR_CAPACITY, "the workspace has no room for more tokens");
-        }
-        for (int32_t i = 0; i < more; ++i) {
-            own->inputs[TOKENS][i] = own->tokens[start + i];
-            own->inputs[POSITIONS][i] = start + i;
-            own->inputs[SEQUENCES][i] = 0;
-        }
-        for (int32_t i = 0; i < blocks; ++i) {
-            own->inputs[TABLE][i] = own->pages.table[i] < 0 ? 0 : own->pages.table[i];
-        }
-        own->inputs[ROWS][0] = more - 1;
-        for (int32_t i = 0; i < INPUTS; ++i) {
-            const int64_t elements = i == TABLE ? blocks : extents[i];
-            dk_fill_tensor(&inputs[i], own->inputs[i], 8 * (size_t)elements, DK_INT64);
-            inputs[i].rank = ranks[i];
-            inputs[i].shape[0] = extents[i];
-            inputs[i].shape[1] = blocks;
-        }
-        dk_fill_tensor(&scores, own->scores, 4 * (size_t)own->task->words, DK_FLOAT32);
-        status = own->task->run(model, inputs, &scores);
-        if (status != DK_OK) {
-            return status;
-        }
+    dk_status status;
+    if (!dk_pages_reserve(&own->pages, 0, more)) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "the workspace has no room for more tokens");
+    }
+    for (int32_t i = 0; i < more; ++i) {
+        own->inputs[TOKENS][i] = own->tokens[start + i];
+        own->inputs[POSITIONS][i] = start + i;
+        own->inputs[SEQUENCES][i] = 0;
+    }
+    for (int32_t i = 0; i < blocks; ++i) {
+        own->inputs[TABLE][i] = own->pages.table[i] < 0 ? 0 : own->pages.table[i];
+    }
+    own->inputs[ROWS][0] = more - 1;
+    for (int32_t i = 0; i < INPUTS; ++i) {
+        const int64_t elements = i == TABLE ? blocks : extents[i];
+        dk_fill_tensor(&inputs[i], own->inputs[i], 8 * (size_t)elements, DK_INT64);
+        inputs[i].rank = ranks[i];
+        inputs[i].shape[0] = extents[i];
+        inputs[i].shape[1] = blocks;
+    }
+    dk_fill_tensor(&scores, own->scores, 4 * (size_t)own->task->words, DK_FLOAT32);
+    status = own->task->run(model, inputs, &scores);
+    if (status == DK_OK) {
         dk_pages_append(&own->pages, 0, more);
     }
-    return DK_OK;
+    return status;
+}
+
+int32_t dk_language_unread(const dk_language* own) {
+    return own->going ? own->count - own->pages.lengths[0] : 0;
+}
+
+dk_status dk_language_read(dk_language* own, dk_model* model) {
+    dk_status status = DK_OK;
+    if (!own->going) {
+        return dk_fail(model, DK_ERROR_USAGE, "there is no answer to go on with");
+    }
+    if (dk_language_unread(own) > 0) {
+        status = read_some(own, model);
+        own->going = status == DK_OK;
+    }
+    return status;
 }
 
 dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
@@ -320,11 +363,13 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
     if (!own->going || piece == NULL) {
         return dk_fail(model, DK_ERROR_USAGE, piece == NULL ? "the piece is NULL" : "there is no answer to go on with");
     }
+    do {
+        status = dk_language_read(own, model);
+        if (status != DK_OK) {
+            return status;
+        }
+    } while (dk_language_unread(own) > 0);
     own->going = false; /* unless this step succeeds */
-    status = read_tokens(own, model);
-    if (status != DK_OK) {
-        return status;
-    }
     status = dk_sample(
         &own->asked.sampling, own->scores, own->task->words, own->tokens, own->count, &own->random, own->choosing,
         &choice

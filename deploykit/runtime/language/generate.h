@@ -55,7 +55,7 @@ typedef struct dk_language_task {
 typedef struct dk_language_room {
     int32_t tokens;    /* of a prompt with its answer */
     int32_t at_once;   /* tokens that are read in one step; more are faster, and need more memory */
-    size_t text_bytes; /* of the longest prompt or conversation */
+    size_t text_bytes; /* of the longest prompt or conversation; 0: all prompts are tokens */
 } dk_language_room;
 
 /* How an answer is written. Zeros mean: the most probable tokens, as many as there is room for. */
@@ -122,14 +122,24 @@ size_t dk_language_bytes(const dk_language* own, const dk_language_room* room);
 dk_status
 dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room, void* workspace, size_t bytes);
 
-/* Begin an answer that continues a text, or one to the last of several messages. */
+/* Begin an answer that continues a text or tokens, or one to the last of several messages. */
 dk_status
 dk_language_continue(dk_language* own, dk_model* model, const char* text, size_t bytes, const dk_answering* asked);
+dk_status dk_language_continue_tokens(
+    dk_language* own, dk_model* model, const int32_t* tokens, int32_t count, const dk_answering* asked
+);
 dk_status dk_language_chat(
     dk_language* own, dk_model* model, const dk_message* messages, size_t count, const dk_answering* asked
 );
 
-/* Write the next piece. DK_ERROR_USAGE: there is no answer. */
+/* How many tokens of the prompt and the answer the model has not read yet; 0 without an answer. */
+int32_t dk_language_unread(const dk_language* own);
+
+/* Read the next of them, at most `at_once` of the room: for callers that do something else between the steps of a long
+   prompt. DK_ERROR_USAGE: there is no answer. */
+dk_status dk_language_read(dk_language* own, dk_model* model);
+
+/* Read what is left, and write the next piece. DK_ERROR_USAGE: there is no answer. */
 dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece);
 
 /* Bytes of what is saved of the text so far; 0 without a text. */

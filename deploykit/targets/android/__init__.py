@@ -10,8 +10,8 @@ As libraries for C and C++ (format `so`):
 
 <abi>/lib<name>.so weights.bin kernels.spv kernels.cl include/ README.md
 
-A library of a model of texts has the tokenizer and the functions for texts; its tables are in `tokenizer.bin`, which is
-among the assets of an AAR.
+A library of a model of texts, or of one that generates, has the tokenizer and the functions for texts; its tables are
+in `tokenizer.bin`, which is among the assets of an AAR.
 
 With kernels for GPUs a library also has the drivers, and the program that runs on them; their code is the same for all
 ABIs.
@@ -35,7 +35,6 @@ from deploykit.options.option import option
 from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
-from deploykit.targets.texts import task_of
 from deploykit.text import FILE
 
 if TYPE_CHECKING:
@@ -182,8 +181,7 @@ class AndroidTarget:
 
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
-                task = task_of(program)
-                assets |= {} if task is None else {FILE: program.task_files[FILE]}
+                assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
                 names = write_maven(view, libraries, weights, assets | code, folder)
                 readme = "README.md"
             else:
@@ -286,9 +284,11 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
-    macros |= {} if view["texts"] is None else {"DK_TEXTS": 1}
+    macros |= {"DK_TEXTS": 1} if view["texts"] or view["messages"] else {}
     macros |= {"DK_MASKS": 1} if view["texts"] is not None and view["texts"]["kind"] == "fill" else {}
-    macros |= {f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("pictures", "sounds") if view[kind]}
+    macros |= {
+        f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("messages", "pictures", "sounds") if view[kind]
+    }
     if view["on_gpu"] is not None:
         macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
         macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deploykit.basics.dtypes import logical_dtype
+from deploykit.language.form import END, START
 from deploykit.targets.android.instances import instances_view
+from deploykit.targets.messages import ROLES
 from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
@@ -41,6 +43,11 @@ CLASSES = (
 OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
 """The classes that dynamic models have."""
 
+OF_MESSAGES = (
+    *("Answer", "Answers", "Chat", "Generation", "Message", "Piece", "PieceListener", "Pieces", "Prompt", "Settings"),
+)
+"""The classes of models that generate."""
+
 OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens", "Word")
 """The classes of models of texts, pictures and sound."""
 
@@ -55,6 +62,7 @@ EXCEPTIONS = {
     "DeviceException": ("DeploykitException", "The device is missing, failed, or lacks what the model needs."),
     "WeightsException": ("DeploykitException", "The weights are missing, or not those of the model."),
     "ClosedException": ("DeploykitException", "The model is closed."),
+    "BusyException": ("DeploykitException", "The model writes another answer."),
 }
 
 _STUBS = {
@@ -63,9 +71,11 @@ _STUBS = {
     "android/content/res": ("AssetFileDescriptor", "AssetManager"),
     "android/graphics": ("Bitmap",),
     "android/os": ("ParcelFileDescriptor",),
-    "androidx/annotation": ("NonNull", "Nullable"),
+    "androidx/annotation": ("NonNull", "Nullable", "RequiresApi"),
+    "java/util/concurrent": ("Flow",),
 }
-"""By folder, the classes of Android that the sources name. They are declared for the compiler, and do not ship."""
+"""By folder, the classes that the sources name, of Android and of later versions of Java. They are declared for the
+compiler, and do not ship."""
 
 _KEYWORDS = """
 abstract assert boolean break byte case catch char class const continue default do double else enum extends final
@@ -91,10 +101,13 @@ File FileInputStream FileNotFoundException Future FutureTask IOException InputSt
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings Bitmap LinkedHashMap
+SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi
 """
 """Names of classes that the sources use."""
 
+
+_USUAL_TOKENS = 2048
+"""The tokens of a prompt with its answer that a model that generates has memory for, if nobody asks for more."""
 
 _EXAMPLES: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
     "texts": {
@@ -114,6 +127,7 @@ _EXAMPLES: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
         "transcribe": ("String text", "val text: String", "transcribe(samples, 44100)"),
         "classify": ("List<Label> labels", "val labels: List<Label>", "classify(samples, 44100)"),
     },
+    "messages": {"generate": ("Answer answer", "val answer: Answer", "complete(Prompt.PROMPT)")},
 }
 """By what a model takes and by kind: what a call gives, in Java and in Kotlin, and the call."""
 
@@ -133,10 +147,18 @@ _NOTES = {
         "Samples are floats in -1..1 or integers of 16 bits, with any rate: they become what the model takes.\n"
         "`run` and `runAsync` take tensors."
     ),
+    "messages": (
+        "A prompt is a text, messages or tokens. `complete` gives the whole answer, and its pieces to a listener,\n"
+        "`generate` its pieces, `publish` a `Flow.Publisher` of them (from Android 11 on), `chat` a conversation.\n"
+        "`completeMemory` says what memory answers need. `run` and `reset` are single steps, with memory of their own."
+    ),
 }
 """What a README says of them."""
 
-_OF = {"texts": "a text", "pictures": "a picture", "sounds": "a sound"}
+_PROMPTS = {True: 'user("What is the capital of France?")', False: 'text("Once upon a time")'}
+"""An example of a prompt, by whether the model knows conversations."""
+
+_OF = {"texts": "a text", "pictures": "a picture", "sounds": "a sound", "messages": "a prompt"}
 
 
 def sources(view: Mapping[str, Any]) -> dict[str, str]:
@@ -146,7 +168,8 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
     texts = {f"{folder}/{model['class']}.java": render(_PACKAGE, "java/Model.java", model)}
     for name in (*CLASSES, *_further(model)):
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, f"java/{name}.java", {**view, **model})
-    for name, (base, meaning) in EXCEPTIONS.items():
+    exceptions = [name for name in EXCEPTIONS if name != "BusyException" or model["messages"]]
+    for name, (base, meaning) in ((name, EXCEPTIONS[name]) for name in exceptions):
         own = {"package": view["package"], "exception": name, "base": base, "meaning": meaning}
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
     for kind, made in (("dataclass", "dataclasses"), ("interface", "interfaces")):
@@ -161,14 +184,19 @@ def _further(model: Mapping[str, Any]) -> list[str]:
     has = {"Gpus": model["on_gpu"], "Profile": model["profiled"], "Ragged": has_ragged, "RaggedPorts": has_ragged}
     has |= dict.fromkeys(OF_INSTANCES, model["instances"] is not None)
     has |= _of_answers(model)
-    return [name for name in (*FURTHER, *OF_ANSWERS) if has[name]]
+    return [name for name in (*FURTHER, *OF_ANSWERS, *OF_MESSAGES) if has[name]]
 
 
 def _of_answers(model: Mapping[str, Any]) -> dict[str, bool]:
     """Which classes of models with answers there are."""
     kind = model["answers"]["kind"]
-    has = {"Texts": bool(model["texts"]), "Tokens": bool(model["texts"]), "Pictures": bool(model["pictures"])}
+    has = {
+        "Texts": bool(model["texts"]),
+        "Tokens": bool(model["texts"] or model["messages"]),
+        "Pictures": bool(model["pictures"]),
+    }
     has |= {"Sounds": bool(model["sounds"]), "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
+    has |= dict.fromkeys(OF_MESSAGES, bool(model["messages"]))
     has |= {"Detection": kind == "detect", "Segments": kind == "segment"}
     return has | {"Scores": kind in ("classify", "tokens", "answer", "fill"), "Word": kind == "fill"}
 
@@ -203,6 +231,7 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
         "texts": view["texts"] and _texts(view["texts"], functions[0], found[0]),
         "pictures": view["pictures"] and _pictures(view["pictures"], found[0]),
         "sounds": view["sounds"] and _sounds(view["sounds"], found[0]),
+        "messages": view["messages"] and _messages(view["messages"]),
         "instances": None if model is None else instances_view(model, inputs, _unique, {*_taken(), name}),
     }
 
@@ -212,6 +241,7 @@ def _answers(view: Mapping[str, Any]) -> dict[str, Any]:
     for takes, examples in _EXAMPLES.items():
         if (own := view[takes]) is not None:
             java, kotlin, call = examples[own["kind"]]
+            call = call.replace("PROMPT", _PROMPTS[bool(own.get("speaks"))])
             call = call.replace("MASKED", _string(f"The {own.get('mask_word')} sat on the mat."))
             example = {"java": f"{java} = model.{call};", "kotlin": f"{kotlin} = model.{call}"}
             found = {name: own[name] for name in ("kind", "scores", "score_text")}
@@ -230,6 +260,19 @@ def _pictures(pictures: Mapping[str, Any], function: Mapping[str, Any]) -> dict[
 def _sounds(sounds: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
     """A model of sound, and the result of a run."""
     return {**sounds, "result": function["outputs"][sounds["output"]]["word"]}
+
+
+def _messages(messages: Mapping[str, Any]) -> dict[str, Any]:
+    """A model that generates, and its form of conversations."""
+    form = messages["form"]
+    befores, roles = (*ROLES, START), (*ROLES, END)
+    rows = [[form.joints.get(f"{before} {role}") for role in roles] for before in befores] if form else []
+    return {
+        **messages,
+        "usual_tokens": min(_USUAL_TOKENS, messages["most_tokens"]),
+        "strings": [["null" if joint is None else _string(joint) for joint in row] for row in rows],
+        "trims": [str(trimmed).lower() for trimmed in messages["trimmed"]],
+    }
 
 
 def _texts(texts: Mapping[str, Any], own: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,7 +383,7 @@ def package_name(prefix: str) -> str:
 def class_name(prefix: str) -> str:
     """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in _taken() or name in OF_ANSWERS else name
+    return f"{name}Model" if name in _taken() or name in (*OF_ANSWERS, *OF_MESSAGES) else name
 
 
 def _taken() -> set[str]:

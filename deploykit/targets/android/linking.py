@@ -96,6 +96,7 @@ def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
     if macros is None:
         return ()
     further = {"DK_ON_GPU": runtime.ANDROID_JNI_GPU, "DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+    further |= {"DK_MESSAGES": runtime.ANDROID_JNI_MESSAGES}
     further |= {"DK_PICTURES": runtime.ANDROID_JNI_PICTURES, "DK_SOUNDS": runtime.ANDROID_JNI_SOUNDS}
     return (*runtime.ANDROID_JNI, *(path for macro, path in further.items() if macro in macros))
 

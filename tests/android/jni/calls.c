@@ -157,10 +157,20 @@ static jlong invoke(const method* own, const argument* arguments) {
         return CALL(jint, jlong, jint, jint, jobject, jlong, jlong)(
             env, type, NUMBER(0), INT(1), INT(2), OBJECT(3), NUMBER(4), NUMBER(5)
         );
-    } else if (IS("(J[B[BI[J)I")) {
-        return CALL(jint, jlong, jobject, jobject, jint, jobject)(
-            env, type, NUMBER(0), OBJECT(1), OBJECT(2), INT(3), OBJECT(4)
+    } else if (IS("(J[B[BIZ[J)I")) {
+        return CALL(jint, jlong, jobject, jobject, jint, jboolean, jobject)(
+            env, type, NUMBER(0), OBJECT(1), OBJECT(2), INT(3), (jboolean)NUMBER(4), OBJECT(5)
         );
+    } else if (IS("(II)J")) {
+        return CALL(jlong, jint, jint)(env, type, INT(0), INT(1));
+    } else if (IS("(JII)I")) {
+        return CALL(jint, jlong, jint, jint)(env, type, NUMBER(0), INT(1), INT(2));
+    } else if (IS("(J[J[J[J[B[J[J)I")) {
+        return CALL(jint, jlong, jobject, jobject, jobject, jobject, jobject, jobject)(
+            env, type, NUMBER(0), OBJECT(1), OBJECT(2), OBJECT(3), OBJECT(4), OBJECT(5), OBJECT(6)
+        );
+    } else if (IS("(J[B[J)I")) {
+        return CALL(jint, jlong, jobject, jobject)(env, type, NUMBER(0), OBJECT(1), OBJECT(2));
     } else if (IS("(J[J[J[J[J)V")) {
         CALL(void, jlong, jobject, jobject, jobject, jobject)(
             env, type, NUMBER(0), OBJECT(1), OBJECT(2), OBJECT(3), OBJECT(4)

@@ -21,7 +21,7 @@ final class Texts {
     }
 
     Span answer(String question, String context) {
-        Tokens tokens = session.encode(question, context, MOST);
+        Tokens tokens = session.encode(question, context, MOST, false);
         float[][] ends = run.on(new long[][] {tokens.ids}, new long[][] {tokens.types});
         Scores.softmax(ends[0], 0, tokens.size());
         Scores.softmax(ends[1], 0, tokens.size());

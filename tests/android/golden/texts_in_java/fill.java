@@ -34,7 +34,7 @@ final class Texts {
         List<Tokens> part = new ArrayList<>();
         int count = 0, first = 0;
         for (String text : texts) {
-            Tokens tokens = session.encode(text, null, MOST);
+            Tokens tokens = session.encode(text, null, MOST, false);
             requireMask(tokens);
             if (!part.isEmpty() && count + tokens.size() > TOKENS_AT_ONCE) {
                 run(first, part, reader);

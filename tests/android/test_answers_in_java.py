@@ -1,0 +1,234 @@
+"""Models that generate in Java: answers are those of Python, and what is asked wrongly leaves the model alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deploykit
+from deploykit.sessions.session import Session
+from deploykit.targets.android import AndroidTarget
+from tests.android.conftest import Run, needs_desktop, needs_java, on_desktop
+from tests.android.natives import Natives, signatures
+from tests.android.test_natives import each_abi
+from tests.conftest import Golden
+from tests.language.models import write_language_model
+
+pytestmark = [needs_java, pytest.mark.slow]
+
+THREE = [
+    {"role": "user", "content": "abc"},
+    {"role": "assistant", "content": "de"},
+    {"role": "user", "content": "f"},
+]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("answers")
+    deploykit.build(write_language_model(place / "model.gguf"), AndroidTarget(), output=place / "dist")
+    return place / "dist"
+
+
+@pytest.fixture(scope="module")
+def talk(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return on_desktop(package, "Talk", tmp_path_factory.mktemp("talk"))
+
+
+@pytest.fixture(scope="module")
+def session(package: Path) -> Iterator[Session]:
+    with deploykit.open(package) as opened:
+        yield opened
+
+
+@needs_desktop
+def test_answers_are_those_of_python(talk: Run, session: Session) -> None:
+    nine: dict[str, object] = {"max_tokens": 9, "ignore_end": True}
+    drawn: dict[str, object] = {"temperature": 0.9, "top_p": 0.95, "seed": 5}
+    whole = session.generate("hello", max_tokens=20, ignore_end=True).read()
+    penalties = {"repetition_penalty": 1.3, "presence_penalty": 0.2, "frequency_penalty": 0.1, "penalty_last": 8}
+    asked: list[tuple[object, dict[str, object]]] = [
+        ("hello", nine),
+        (THREE[:1], nine),
+        (THREE, nine),
+        ([1, 2, 3, 4], nine),
+        ("hello", {"max_tokens": 20, "ignore_end": True, "stop": ["never", whole[5:8]]}),
+        ("hello", {"max_tokens": 30, **drawn}),
+        ("hello", {"max_tokens": 30, **drawn, "seed": 6, "top_k": 30, "min_p": 0.01, "typical_p": 0.9}),
+        ("hello", {"max_tokens": 30, **drawn, **penalties, "logit_bias": {7: 4.0, 3: -np.inf}}),
+        ("a" * 37, drawn),
+        ("hello", {}),
+        ("hello", {"max_tokens": 0}),
+    ]
+    for line, (prompt, settings) in zip(talk("answers", whole[5:8]), asked, strict=True):
+        text, tokens, reason, logprobs = ast.literal_eval(line)
+        answer = session.generate(prompt, **settings)  # type: ignore[arg-type]
+        expected = [(piece.tokens[0], piece.logprobs[0]) for piece in answer][: len(answer.tokens)]
+        assert (text, tokens, reason) == (answer.text, answer.tokens, answer.reason)
+        assert tokens == [token for token, _ in expected]
+        np.testing.assert_allclose(logprobs, [logprob for _, logprob in expected], rtol=1e-4, atol=1e-5)
+
+
+@needs_desktop
+def test_pieces(talk: Run) -> None:
+    assert talk("pieces") == ["true true", "true LENGTH", "true", "the answer has ended"]
+
+
+@needs_desktop
+def test_what_was_read_is_remembered(talk: Run, session: Session) -> None:
+    """Also in a conversation, whose answers are those of one in Python."""
+    new, again, changed, reserved, chat, first, second, after_error, reset, same = talk("remembered")
+    assert (new, again, changed, reserved) == ("5", "1", "1", "5")
+    in_python = session.chat("s", max_tokens=4, ignore_end=True)
+    for text, line in (("abc", first), ("d", second)):
+        assert ast.literal_eval(line)[0] == in_python.ask(text)
+    assert chat.split() == ["12", "8", "5"]
+    assert (after_error, reset, same) == ("5", "[system: s]", "true")
+
+
+@needs_desktop
+def test_what_is_refused(talk: Run) -> None:
+    busy = "BusyException: the model writes another answer: let it end, or close it"
+    assert talk("refused") == [
+        "DataException: temperature must be in 0..1e30; found NaN",
+        "DataException: temperature must be in 0..1e30; found -1.0",
+        "DataException: topP must be in 0..1; found 2.0",
+        "DataException: topK must be 0 or more; found -1",
+        "DataException: minP must be in 0..1; found NaN",
+        "DataException: repetitionPenalty must be in 1e-30..1e30; found 0.0",
+        "DataException: penaltyLast must be -1 or more; found -2",
+        "DataException: presencePenalty must be in -1e30..1e30; found Infinity",
+        "DataException: seed must be 0 or more; found -1",
+        "DataException: maxTokens must be 0 or more; found -1",
+        "DataException: the bytes of a text of stop must be in 1..256; found 0",
+        "DataException: the bytes of a text of stop must be in 1..256; found 257",
+        "DataException: the token of logitBias must be in 0..49; found 10000000",
+        "DataException: logitBias must be a number up to 1e30; found NaN",
+        "DataException: the prompt is empty: there is nothing to continue",
+        "DataException: the prompt has 50 tokens, and the model takes 40: shorten it",
+        "DataException: the prompt is empty: there is nothing to continue",
+        "DataException: there is no token 10000000: there are 0..49",
+        "DataException: there is no token -1: there are 0..49",
+        "DataException: message 0 has the role 'robot': there are system, user, assistant",
+        "DataException: the prompt has 41 tokens, and the model takes 40: shorten it",
+        "DataException: no token is possible: the scores are no numbers, or all were ruled out",
+        "ShapeException: a prompt with its answer has 1..40 tokens; found 41",
+        "ShapeException: a prompt with its answer has 1..40 tokens; found 0",
+        busy,
+        busy,
+        "true",
+        "true",
+        "MemoryException: the prompt has 5 tokens, and there is memory for 4: take more with completeReserve",
+        "2",
+        "ClosedException: the model is closed",
+        "ClosedException: the model is closed",
+    ]
+
+
+@needs_desktop
+def test_memory_is_asked_for(talk: Run) -> None:
+    sizes, first, reserve, answered, again = talk("memory")
+    least, most = map(int, sizes.split())
+    assert 0 < least < most
+    short = f"MemoryException: the memory for answers needs {most} bytes of memory, and {most - 1} are free"
+    assert (first, reserve) == (short, short)
+    assert (answered, again) == ("9", "9")
+
+
+@needs_desktop
+def test_listeners_end_answers(talk: Run) -> None:
+    assert talk("listeners") == [
+        "CANCELLED " * 8 + "LENGTH",
+        "IllegalStateException: of the listener",
+        "true",
+        "DataException",
+        "cancelled 3",
+        "true",
+        "false CANCELLED 1",
+    ]
+
+
+@needs_desktop
+def test_a_publisher_writes_what_is_requested(talk: Run) -> None:
+    assert talk("publisher") == [
+        *["true 9 true"] * 4,
+        "true true",
+        "0 true",
+        "2 0",
+        "BusyException: the model writes another answer: let it end, or close it",
+        "BusyException",
+        "true true",
+        "true 3 1",
+        "0 IllegalArgumentException",
+        "DataException 0 true",
+        "RejectedExecutionException",
+        "NullPointerException: null",
+        "true",
+    ]
+
+
+@needs_desktop
+def test_many_threads(talk: Run) -> None:
+    assert talk("misuse") == ["true 40 0", "true"]
+
+
+@needs_desktop
+def test_closing_ends_an_answer(talk: Run) -> None:
+    assert talk("closing") == ["1 ClosedException"]
+
+
+@needs_desktop
+def test_a_model_without_conversations(tmp_path: Path, golden: Golden) -> None:
+    """Its prompts are texts and tokens, and the example of its README is one."""
+    path = write_language_model(tmp_path / "model.gguf", template="")
+    deploykit.build(path, AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+    golden((tmp_path / "dist" / "README.md").read_text().partition("## Integrate")[2], "README.md")
+    message = "DataException: this model has no form of conversations here: give it a text to continue"
+    assert on_desktop(tmp_path / "dist", "Talk", tmp_path)("unspoken") == [message, "9"]
+
+
+@each_abi
+def test_native_methods(package: Path, abi: str, tmp_path: Path, session: Session) -> None:
+    """On each kind of CPU, with a Java machine that checks every call."""
+    answer = session.generate("hello", max_tokens=12, temperature=0.9, seed=5, stop=["\n\n", "never"], ignore_end=True)
+    answer.read()
+    tokens = np.asarray(session.language.tokenizer.encode("hello").ids, np.int64)
+    with Natives(package, abi, tmp_path) as natives:
+        handle = natives("create", 2)
+        for number, name in enumerate(("weights.bin", "tokenizer.bin")):
+            path = natives.assets / name
+            assert natives("map", handle, number, -1, bytearray(bytes(path)), 0, path.stat().st_size) == 0
+        assert natives("init", handle) == 0
+        assert natives("answerBytes", 41, 4) == 2**63 - 1
+        assert natives("answerBytes", 40, 4) > natives("answerBytes", 40, 2) > 0
+        for _ in range(2):
+            assert natives("openAnswers", handle, 40, 2) == 0
+        one = int(np.float32(1).view(np.uint32))
+        warm = int(np.float32(0.9).view(np.uint32))
+        settings = np.array([warm, 0, one, one, 0, one, 0, 0, 64, 5, 12, 1], np.int64)
+        stops = bytearray(b"\n\nnever"), np.array([2, 5], np.int64)
+        none, unread = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        for bad, status in ((none, 8), (np.array([50]), 7), (np.array([1 << 40]), 7), (np.zeros(41, np.int64), 5)):
+            assert natives("beginAnswer", handle, bad, settings, none, *stops, unread) == status
+            assert natives("stepAnswer", handle, bytearray(2304), np.zeros(7, np.int64)) == 8
+        assert natives("beginAnswer", handle, tokens, settings, none, *stops, unread) == 0
+        assert unread == len(tokens)
+        text, found, steps = bytearray(), [], []
+        step = np.zeros(7, np.int64)
+        while not step[4]:
+            piece = bytearray(2304)
+            assert natives("stepAnswer", handle, piece, step) == 0
+            steps.append(int(step[0]))
+            if not step[0]:
+                text += piece[: step[1]]
+                found.append(int(step[2]))
+        assert steps[:3] == [3, 1, 0]
+        assert not any(steps[3:])
+        assert (text.decode(), found[: len(answer.tokens)]) == (answer.text, answer.tokens)
+        natives("close", handle)
+        assert {name for name in signatures(package) if "nswer" in name} <= natives.called
+        assert natives.end() == (0, "")
