@@ -49,7 +49,7 @@ _EXPORTED = re.compile(r"^export (?:(?:async )?function\*?|class|const) (\w+)", 
 _BESIDE = re.compile(r"new URL\('\./[\w-]+\.mjs', import\.meta\.url\)")
 
 _REMOTE = "remote"
-_NOT_REMOTE = (_REMOTE, "worker", "proxy")
+_NOT_REMOTE = (_REMOTE, "worker", "proxy", "requirements")
 """The module of models in workers, and modules that are not part of it."""
 
 
