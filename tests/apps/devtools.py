@@ -27,7 +27,7 @@ PATIENCE = 60.0
 """Seconds to wait for a condition in the page, and for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
-KEYS |= {"/": ("Slash", 191)}
+KEYS |= {"/": ("Slash", 191), "Enter": ("Enter", 13)}
 KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
 """The code and the number of a key, by its name."""
 

@@ -23,10 +23,13 @@ TEMPLATE = (
 )
 
 
-def write_language_model(path: Path, form: Format = Format.F32, template: str = TEMPLATE, **more: Any) -> Path:
-    """Write the file. `more` are entries of its metadata."""
+def write_language_model(
+    path: Path, form: Format = Format.F32, template: str = TEMPLATE, context: int = 40, **more: Any
+) -> Path:
+    """Write the file, of a model for texts of `context` tokens. `more` are entries of its metadata."""
     facts = json.loads((GOLDENS / "llama.json").read_text())
     config = facts["config"] | {"num_key_value_heads": facts["config"].get("num_key_value_heads") or 4}
+    config["max_position_embeddings"] = context
     entries = {"tokenizer.ggml.eos_token_id": END} | ({"tokenizer.chat_template": template} if template else {})
     write_model(path, config, facts["shapes"], form, WORDS, **entries, **more)
     return path
