@@ -12,6 +12,7 @@ import { defineConfig, type Plugin } from 'vite';
 const PAGES = [
   { file: 'index.html', package: 'digits', project: '.', name: 'Draw a digit' },
   { file: 'search.html', package: 'minilm', project: 'search', name: 'Search by meaning' },
+  { file: 'chat.html', package: 'smol', project: 'chat', name: 'Chat' },
 ].filter((page) => existsSync(join(import.meta.dirname, page.package)));
 
 /** With these headers, pages may share memory between threads and get exact clocks. */
@@ -86,9 +87,8 @@ function release(): Plugin {
       for (const file of all) {
         hash.update(file).update(readFileSync(join(dir, file)));
       }
-      const isLarge = (file: string) => statSync(join(dir, file)).size > LARGE;
-      const [large, files] = [all.filter(isLarge), all.filter((file) => !isLarge(file))];
-      const found = JSON.stringify({ version: hash.digest('hex').slice(0, 12), files, large });
+      const files = all.filter((file) => statSync(join(dir, file)).size <= LARGE);
+      const found = JSON.stringify({ version: hash.digest('hex').slice(0, 12), files });
       const code = readFileSync(join(dir, WORKER), 'utf8');
       writeFileSync(join(dir, WORKER), `self.RELEASE = ${found};\n${code}`);
     },

@@ -33,7 +33,7 @@ def copied(place: Path, environment: dict[str, str]) -> Path:
     if not shutil.which("npm", path=environment["PATH"]) or not (APP / "node_modules").exists():
         pytest.skip("needs npm and the app's packages: make packages")
     folder = place / "web"
-    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits", "minilm"))
+    shutil.copytree(APP, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "digits", "minilm", "smol"))
     (folder / "node_modules").symlink_to(APP / "node_modules")
     return folder
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -26,7 +27,7 @@ PATIENCE = 60.0
 """Seconds to wait for a condition in the page, and for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
-KEYS |= {"/": ("Slash", 191)}
+KEYS |= {"/": ("Slash", 191), "Enter": ("Enter", 13)}
 KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"))}
 """The code and the number of a key, by its name."""
 
@@ -145,9 +146,15 @@ class Page:
 
     def crash_gpu(self) -> None:
         """End the process that drives the GPU, as a fault of a driver does."""
+        self.of_browser("Browser.crashGpuProcess")
+
+    def of_browser(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a command for the whole browser."""
         session, self._session = self._session, None
-        self.call("Browser.crashGpuProcess")
-        self._session = session
+        try:
+            return self.call(method, **params)
+        finally:
+            self._session = session
 
     def screenshot(self) -> Image.Image:
         data = self.call("Page.captureScreenshot", format="png")["data"]
@@ -155,16 +162,16 @@ class Page:
 
 
 @contextmanager
-def chromium(*options: str) -> Iterator[Page]:
-    """A page of a browser with a profile of its own."""
+def chromium(*options: str, profile: Path | None = None) -> Iterator[Page]:
+    """A page of a browser, with a profile of its own if it gets none."""
     program = find_chromium()
     assert program is not None
     to_browser, commands = os.pipe()
     answers, from_browser = os.pipe()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
         # The shell assigns the pipes to the file descriptors that Chromium expects.
         script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
-        call = [program, *CHROMIUM_OPTIONS, *options, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+        call = [program, *CHROMIUM_OPTIONS, *options, "--remote-debugging-pipe", f"--user-data-dir={profile or own}"]
         process = subprocess.Popen(
             ["/bin/bash", "-c", script, "chromium", *call],
             pass_fds=(to_browser, from_browser),

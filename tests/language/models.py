@@ -31,11 +31,13 @@ def write_language_model(
     *,
     name: str = "llama",
     words: Sequence[str] = WORDS,
+    context: int = 40,
     **more: Any,
 ) -> Path:
-    """Write the file. `name` is that of the golden with the shapes, `more` are entries of its metadata."""
+    """Write the file, of a model for texts of `context` tokens. `name` is that of the golden with the shapes, `more` are entries of its metadata."""
     facts = json.loads((GOLDENS / f"{name}.json").read_text())
     config = facts["config"] | {"num_key_value_heads": facts["config"].get("num_key_value_heads") or 4}
+    config["max_position_embeddings"] = context
     entries = {"tokenizer.ggml.eos_token_id": END} | ({"tokenizer.chat_template": template} if template else {})
     write_model(path, config, facts["shapes"], form, words, **entries, **more)
     return path

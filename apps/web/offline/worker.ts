@@ -7,13 +7,11 @@ export {};
 
 declare const self: ServiceWorkerGlobalScope & {
   /** The build writes this before the code of this file: a checksum, and paths relative to this file. */
-  readonly RELEASE: { readonly version: string; readonly files: readonly string[]; readonly large: readonly string[] };
+  readonly RELEASE: { readonly version: string; readonly files: readonly string[] };
 };
 
 const PREFIX = 'deploykit-digits-';
 const NAME = PREFIX + self.RELEASE.version;
-/** How the names of weights begin that are laid out for one device, and never loaded for the other one. */
-const [ONLY_WASM, ONLY_GPU] = ['assets/wasm-', 'assets/gpu-'];
 
 self.addEventListener('install', (event) => {
   event.waitUntil(keep());
@@ -31,11 +29,6 @@ self.addEventListener('fetch', (event) => {
   }
 });
 
-/** A page asks whether the large files for a device are kept. */
-self.addEventListener('message', ({ data: device, ports: [port] }: ExtendableMessageEvent) => {
-  void areKept(device).then((kept) => port?.postMessage(kept));
-});
-
 async function keep(): Promise<void> {
   const cache = await caches.open(NAME);
   await cache.addAll(self.RELEASE.files.map((file) => new Request(file, { cache: 'no-cache' })));
@@ -51,10 +44,4 @@ async function answer(request: Request): Promise<Response> {
   const cache = await caches.open(NAME);
   const wanted = new URL(request.url).pathname.endsWith('/') ? 'index.html' : request;
   return (await cache.match(wanted, { ignoreSearch: true })) ?? fetch(request);
-}
-
-async function areKept(device: string): Promise<boolean> {
-  const needed = self.RELEASE.large.filter((file) => !file.startsWith(device === 'webgpu' ? ONLY_WASM : ONLY_GPU));
-  const found = await Promise.all(needed.map((file) => caches.match(file, { ignoreSearch: true })));
-  return found.every(Boolean);
 }

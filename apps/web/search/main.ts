@@ -73,6 +73,8 @@ function hear(reply: Reply): void {
     showLoading(reply);
   } else if (reply.kind === 'ready') {
     showReady(reply);
+  } else if (reply.kind === 'kept') {
+    showKept(reply);
   } else if (reply.kind === 'failed') {
     showFailure(reply);
   } else if (reply.text === text.number) {
@@ -154,7 +156,12 @@ function showReady(ready: Kind<'ready'>): void {
   show('weights', megabytes(ready.weights));
   why.textContent = `Auto is ${nameOf(device)}: ${ready.reason}.`;
   why.hidden = chosen !== 'auto';
-  void keepModelOffline(device).then((kept) => show('offline', kept));
+}
+
+function showKept({ device: of, kept }: Kind<'kept'>): void {
+  if (of === device) {
+    void keepModelOffline(Promise.resolve(kept)).then((state) => show('offline', state));
+  }
 }
 
 /** What has failed, and what happens next. */

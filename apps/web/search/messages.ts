@@ -20,6 +20,8 @@ export type Reply =
       readonly loading: number;
       readonly weights: number;
     }
+  /** Whether the package has kept the files for the device. */
+  | { readonly kind: 'kept'; readonly device: string; readonly kept: boolean }
   /** Where the passages of the text begin and end, in turn. */
   | { readonly kind: 'passages'; readonly text: number; readonly bounds: Uint32Array }
   /** How many passages have a vector, and how many get one in a second. */

@@ -2,7 +2,8 @@
 // it looks for messages, so a query waits for one batch at most. Sentences of a batch have different lengths; the model
 // takes them as they are, without padding.
 
-import { load, MemoryError, type LoadOptions, type Model } from '../minilm/index.mjs';
+import { load, MemoryError, requirements, type LoadOptions, type Model } from '../minilm/index.mjs';
+import { whenKept } from '../shared/kept';
 import type { Reply, Request } from './messages';
 import { passagesOf, type Passage } from './passages';
 import { Vectors } from './vectors';
@@ -84,8 +85,10 @@ async function open(device: string): Promise<void> {
 
 function tellReady(found: Model, chosen: string, loading: number): void {
   const { device, deviceReason: reason, threads } = found;
-  const { weights } = found.memory({ batch: 1, tokens: 1 });
+  const dims = { batch: 1, tokens: 1 };
+  const { weights } = found.memory(dims);
   tell({ kind: 'ready', chosen, device, reason, threads, loading, weights });
+  void whenKept(() => requirements({ device, dims })).then((kept) => tell({ kind: 'kept', device, kept }));
 }
 
 /** Split a new text. Passages that the old one had, too, keep their vectors. */

@@ -1,5 +1,5 @@
 // Fetches files of an artifact: with progress, resumed after a lost connection, and checked by sha256. Checked files
-// are kept in a store; files from there are not checked again.
+// are kept in a store. Files from there are checked, too; a damaged one is fetched anew.
 
 import { DeploykitError, IntegrityError, NetworkError, UsageError } from './errors.mjs';
 
@@ -34,6 +34,7 @@ const SILENCE = 30_000;
  * @property {AbortController} stop
  * @property {number} loaded
  * @property {Promise<Uint8Array<ArrayBuffer>>} file
+ * @property {Promise<void>} kept resolves when the file is kept, or cannot be
  */
 
 /** The transfers that are under way, by address and checksum. */
@@ -50,7 +51,7 @@ const transfers = new Map();
  */
 export function fetchFile(url, entry, transfer) {
   const { signal, onBytes } = transfer;
-  const key = `${url} ${entry.sha256}`;
+  const key = keyOf(url, entry);
   const shared = transfers.get(key) ?? begin(key, url, entry, transfer);
   shared.callers.add(transfer);
   onBytes(shared.loaded);
@@ -66,6 +67,20 @@ export function fetchFile(url, entry, transfer) {
     signal?.addEventListener('abort', leave);
     shared.file.then(resolve, reject).finally(() => signal?.removeEventListener('abort', leave));
   });
+}
+
+/**
+ * Wait until a file that was fetched is kept, or cannot be.
+ * @param {URL} url
+ * @param {FileEntry} entry
+ */
+export async function whenKept(url, entry) {
+  await transfers.get(keyOf(url, entry))?.kept;
+}
+
+/** @param {URL} url @param {FileEntry} entry */
+function keyOf(url, { sha256 }) {
+  return `${url} ${sha256}`;
 }
 
 /**
@@ -85,12 +100,16 @@ function begin(key, url, entry, transfer) {
   let keeping;
   const own = { ...transfer, signal: stop.signal, onBytes };
   const file = Promise.resolve().then(() => checkedFile(url, entry, own, (kept) => (keeping = kept)));
-  /** @type {Shared} */
-  const shared = { callers, stop, loaded: 0, file };
-  transfers.set(key, shared);
-  const done = () => transfers.get(key) === shared && transfers.delete(key);
+  const done = () => {
+    if (transfers.get(key) === shared) {
+      transfers.delete(key);
+    }
+  };
   // Until it is kept, the next caller would fetch it again.
-  file.then(() => keeping).then(done, done);
+  const kept = file.then(() => keeping).then(done, done);
+  /** @type {Shared} */
+  const shared = { callers, stop, loaded: 0, file, kept };
+  transfers.set(key, shared);
   return shared;
 }
 
@@ -111,7 +130,7 @@ async function checkedFile(url, entry, transfer, onFetched) {
   }
   const store = await transfer.store;
   const kept = await store?.file(url, entry);
-  if (kept) {
+  if (kept && (await isIntact(entry, kept))) {
     transfer.onBytes(kept.length);
     return kept;
   }
@@ -346,17 +365,25 @@ async function readFile(url) {
 }
 
 /**
- * Check that bytes have the checksum of the manifest. Pages that are not secure contexts cannot compute it; they check
- * only the number of bytes.
+ * Check that bytes are the file of the manifest.
  * @param {URL} url
  * @param {FileEntry} entry
  * @param {Uint8Array<ArrayBuffer>} bytes
  */
-async function intact(url, { sha256 }, bytes) {
-  const digest = await globalThis.crypto?.subtle?.digest('SHA-256', bytes);
-  const found = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
-  if (found && found !== sha256) {
+async function intact(url, entry, bytes) {
+  if (!(await isIntact(entry, bytes))) {
     throw new IntegrityError(`${url} is not the file that was built (its sha256 differs): upload the artifact again`);
   }
   return bytes;
+}
+
+/**
+ * Whether bytes have the checksum of the manifest. Pages that are not secure contexts cannot compute it.
+ * @param {FileEntry} entry
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+async function isIntact({ sha256 }, bytes) {
+  const digest = await globalThis.crypto?.subtle?.digest('SHA-256', bytes);
+  const found = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return !found || found === sha256;
 }

@@ -11,7 +11,7 @@ import { Turns } from './tasks.mjs';
 /** @typedef {import('./model.mjs').Manifest} Manifest */
 /** @typedef {import('./model.mjs').Device} Device */
 /** @typedef {Record<string, number>} Sizes by the names of dims */
-/** @typedef {{ name: string, states: boolean } & Pick<Manifest, 'inputs' | 'outputs' | 'dims'>} Entry */
+/** @typedef {{ name: string, states: boolean } & Pick<Manifest, 'inputs' | 'outputs' | 'dims' | 'peak_memory'>} Entry */
 /** @typedef {{ module: ModelModule, entry: Entry }} Part */
 
 /** @type {readonly (keyof import('./model.mjs').LoadOptions)[]} */
@@ -33,11 +33,10 @@ export async function load(locate, options) {
   if (device !== 'wasm' && device !== 'webgpu') {
     throw new UsageError(`there is no device '${device}' for a model of several functions: there are wasm, webgpu`);
   }
-  /** @type {Manifest & { functions?: Entry[], states?: { dims: Manifest['dims'] } }} */
+  /** @type {Manifest & { states?: { dims: Manifest['dims'] } }} */
   const manifest = await fetchManifest(locate, given);
   const entries = manifest.functions ?? [{ ...manifest, name: ONLY, states: true }];
-  const first = { ...manifest, ...entries[0] };
-  const module = await opener(locate, first, signal ?? new AbortController().signal, given)(device);
+  const module = await opener(locate, manifest, signal ?? new AbortController().signal, given)(device);
   const parts = entries.map((entry, index) => ({ entry, module: index ? beside(module, entry) : module }));
   return new FunctionsModel(manifest, device, parts);
 }
@@ -109,6 +108,16 @@ export class FunctionsModel {
   get threadsReason() {
     const reasons = this.#models.map(({ threadsReason }) => threadsReason);
     return reasons.find((reason) => reason !== this.#reason) ?? this.#reason;
+  }
+
+  /** Whether the files are kept for the next visit. */
+  get cached() {
+    return this.#models[0].cached;
+  }
+
+  /** Why they are, or are not: asked for, no Cache Storage, or what kept it from taking them. */
+  get cachedReason() {
+    return this.#models[0].cachedReason;
   }
 
   /** The device of the GPU that the model runs on; null on WebAssembly. Buffers of the page must be made by it. */

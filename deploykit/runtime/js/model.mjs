@@ -30,6 +30,7 @@ export * from './errors.mjs';
  * @property {Dim[]} dims
  * @property {{ formula: string, weights: number, at_bounds: number | null }} peak_memory
  * @property {FileEntry[]} files
+ * @property {import('./functions.mjs').Entry[]} [functions] if there are several
  */
 
 /**
@@ -206,6 +207,16 @@ export class Model {
   /** Why there are that many: asked for, a page that is not cross-origin isolated, or a worker that cannot be started. */
   get threadsReason() {
     return this.#module?.threadsReason ?? 'the model is disposed of';
+  }
+
+  /** Whether the files are kept for the next visit. */
+  get cached() {
+    return this.#module?.cached ?? false;
+  }
+
+  /** Why they are, or are not: asked for, no Cache Storage, or what kept it from taking them. */
+  get cachedReason() {
+    return this.#module?.cachedReason ?? 'the model is disposed of';
   }
 
   /** The device of the GPU that the model runs on; null on WebAssembly. Buffers of the page must be made by it. */

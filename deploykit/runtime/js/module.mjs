@@ -94,6 +94,9 @@ export class ModelModule {
     this.pool = null;
     /** Why there are that many threads. */
     this.threadsReason = 'kernels run on the GPU';
+    /** Whether the files are kept for the next visit, and why. */
+    this.cached = false;
+    this.cachedReason = '';
     /**
      * The driver of the GPU, if kernels run on one.
      * @type {import('./gpu.mjs').GpuDriver | null}

@@ -1,10 +1,10 @@
 // Opens a model on a device: fetches its files, puts the weights into memory, and reports progress.
 
 import { IntegrityError, NetworkError, partOf, UnsupportedError } from './errors.mjs';
-import { fetchFile, fetchJson, givenFile } from './files.mjs';
+import { fetchFile, fetchJson, givenFile, whenKept } from './files.mjs';
 import { checkSize } from './memory.mjs';
 import { FEATURES, ModelModule } from './module.mjs';
-import { inTasks } from './tasks.mjs';
+import { inLanes, inTasks } from './tasks.mjs';
 
 /** @typedef {import('./files.mjs').FileEntry} FileEntry */
 /** @typedef {import('./model.mjs').Device} Device */
@@ -23,6 +23,8 @@ const OF_GPU = 'weights/gpu-';
 const CPU_MODULES = ['model.wasm', 'model-relaxed.wasm'];
 const GPU_MODULE = 'model-gpu.wasm';
 const SHADERS = 'shaders.wgsl';
+/** How many files of weights are fetched at the same time; so many are twice in memory. */
+const LANES = 4;
 
 /** @param {Manifest} manifest */
 export function hasKernels({ files }) {
@@ -100,55 +102,49 @@ export function opener(locate, manifest, signal, options, phase = 'load') {
   };
   const store = storeOf(locate, manifest, options).catch(() => null);
   const transfer = { signal, store, source: options, onBytes: (/** @type {number} */ loaded) => advance({ loaded }) };
-  /** @type {Map<string, Promise<Uint8Array<ArrayBuffer>>>} */
-  const underWay = new Map();
   const get = (/** @type {FileEntry} */ entry) => {
-    const file = underWay.get(entry.name) ?? fetchFile(locate(entry.name), entry, transfer);
-    if (!underWay.has(entry.name)) {
-      progress.total += entry.bytes;
-      underWay.set(entry.name, file);
-      const done = () => underWay.delete(entry.name);
-      file.then(done, done);
-    }
+    const file = fetchFile(locate(entry.name), entry, transfer);
+    // Whoever waits for it may have failed before.
+    file.catch(() => {});
     return file;
   };
+  // The module that is made is that of the first function.
+  const first = { ...manifest, ...manifest.functions?.[0] };
   return async (device, other) => {
     signal.throwIfAborted();
+    checkDevice(manifest, device);
     const onGpu = device === 'webgpu';
-    if (onGpu && !hasKernels(manifest)) {
-      throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
-    }
     const shards = shardsOf(manifest, device);
-    const weights = shards.reduce((sum, file) => sum + file.bytes, 0);
     if (!onGpu) {
-      checkSize(weights, 'the weights', 'the model is too large for it');
+      checkSize(sizeOf(shards), 'the weights', 'the model is too large for it');
     }
-    if (!onGpu && isOnlyForGpu(manifest)) {
-      throw new UnsupportedError("this package has no kernels for WebAssembly: load with device 'webgpu'");
-    }
-    const simd = CPU_MODULES[Number(FEATURES.relaxed())];
-    const code = get(fileOf(locate, manifest, onGpu ? GPU_MODULE : simd));
-    const made = onGpu
-      ? makeForGpu(manifest, code, get(fileOf(locate, manifest, SHADERS)), options, advance)
-      : makeForCpu(manifest, code, threads, locate('runtime/worker.mjs'));
-    const ready = made.then((module) => withMemory(module, manifest, shards));
     const places = placesOf(shards);
     const held = placesOf(other ? shardsOf(manifest, 'wasm') : []);
+    const files = codeOf(device).map((name) => fileOf(locate, manifest, name));
+    progress.total += sizeOf([...files, ...shards.filter(({ name }) => !held.has(name))]);
+    const [code, shaders] = files.map(get);
+    const made = onGpu
+      ? makeForGpu(first, code, shaders, options, advance)
+      : makeForCpu(first, code, threads, locate('runtime/worker.mjs'));
+    const ready = made.then((module) => withMemory(module, first, shards));
     const place = async (/** @type {FileEntry} */ shard) => {
       const bytes = held.has(shard.name) || (await get(shard));
       (await ready).placeWeights(
         Number(places.get(shard.name)),
         bytes === true ? /** @type {ModelModule} */ (other).weightsAt(Number(held.get(shard.name)), shard.bytes) : bytes,
       );
+      // Files that wait to be written would be in memory all together.
+      await whenKept(locate(shard.name), shard);
     };
     try {
-      const placed = other ? inTasks(shards, place) : Promise.all(shards.map(place));
+      const placed = other ? inTasks(shards, place) : inLanes(shards, LANES, place);
       const [module] = await Promise.all([ready, placed]);
       signal.throwIfAborted();
       const opened = await module.open();
+      const found = await store;
       // Not awaited: the model does not need it.
-      store.then((found) => found?.settle(manifest, locate(MANIFEST))).catch(() => {});
-      return opened;
+      found?.settle(manifest, locate(MANIFEST)).catch(() => {});
+      return Object.assign(opened, keepingOf(found, options));
     } catch (error) {
       ready.then((module) => module.end()).catch(() => {});
       throw error;
@@ -157,11 +153,50 @@ export function opener(locate, manifest, signal, options, phase = 'load') {
 }
 
 /**
+ * Throw if the package has no kernels for a device.
+ * @param {Manifest} manifest
+ * @param {Device} device
+ * @throws {UnsupportedError}
+ */
+export function checkDevice(manifest, device) {
+  if (device === 'webgpu' && !hasKernels(manifest)) {
+    throw new UnsupportedError("this model has no kernels for a GPU: load with device 'wasm'");
+  }
+  if (device === 'wasm' && isOnlyForGpu(manifest)) {
+    throw new UnsupportedError("this package has no kernels for WebAssembly: load with device 'webgpu'");
+  }
+}
+
+/**
+ * Whether the files of a model are kept for the next visit, and why.
+ * @param {import('./storage.mjs').Store | null} store
+ * @param {LoadOptions} options
+ */
+function keepingOf(store, { cache, files }) {
+  const without = files ? 'the page gave the files' : 'there is no Cache Storage: it needs HTTPS, and a page or a worker';
+  const reason = cache === false ? 'asked for' : !store ? without : store.failure;
+  return { cached: !reason, cachedReason: reason || 'kept in Cache Storage' };
+}
+
+/**
+ * The names of the files for a device besides weights: the module, and for a GPU the shaders.
+ * @param {Device} device
+ */
+export function codeOf(device) {
+  return device === 'webgpu' ? [GPU_MODULE, SHADERS] : [CPU_MODULES[Number(FEATURES.relaxed())]];
+}
+
+/** @param {readonly FileEntry[]} files */
+export function sizeOf(files) {
+  return files.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/**
  * The files of the weights for a device, in their order in memory.
  * @param {Manifest} manifest
  * @param {Device} device
  */
-function shardsOf({ files }, device) {
+export function shardsOf({ files }, device) {
   const others = device === 'webgpu' ? OF_WASM : OF_GPU;
   return files.filter(({ name }) => name.startsWith(WEIGHTS) && !name.startsWith(others));
 }

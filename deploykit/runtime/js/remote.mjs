@@ -9,7 +9,10 @@ import { DeviceTensor } from './kept.mjs';
  */
 
 /** What changes during the life of a model. */
-const STATE = ['device', 'deviceReason', 'threads', 'threadsReason', 'weightBytes', 'launches', 'trace'];
+const STATE = [
+  ...['device', 'deviceReason', 'threads', 'threadsReason', 'cached', 'cachedReason'],
+  ...['weightBytes', 'launches', 'trace'],
+];
 const FIXED = ['name', 'inputs', 'outputs', 'dims', 'mostTokens'];
 /** Methods of the classes of models; others are members of a model. */
 const METHODS = ['run', 'picture', 'profile', 'memory', 'reset'];

@@ -21,6 +21,8 @@ export class Store {
   #cache;
   #folder;
   #model;
+  /** Why files are no longer kept, such as a full disk; empty as long as they are. */
+  failure = '';
 
   /**
    * @param {Cache} cache
@@ -49,7 +51,9 @@ export class Store {
    * @param {BodyInit} body
    */
   async #put(address, body) {
-    await this.#cache.put(address, new Response(body)).catch(() => {});
+    if (!this.failure) {
+      await this.#cache.put(address, new Response(body)).catch((cause) => (this.failure = `${cause}`));
+    }
   }
 
   /**
@@ -67,16 +71,30 @@ export class Store {
     return this.#address(this.#folder, { code: codeOf(manifest), choice });
   }
 
+  /** @param {URL} url @param {FileEntry} entry */
+  #find(url, { bytes, sha256 }) {
+    return this.#cache.match(this.#address(url, { bytes, sha256 })).catch(() => undefined);
+  }
+
   /**
-   * The bytes of a file, if it is kept.
+   * Whether a file is kept.
+   * @param {URL} url
+   * @param {FileEntry} entry
+   */
+  async has(url, entry) {
+    return Boolean(await this.#find(url, entry));
+  }
+
+  /**
+   * The bytes of a file, if it is kept. They may be damaged.
    * @param {URL} url
    * @param {FileEntry} entry
    * @returns {Promise<Uint8Array<ArrayBuffer> | null>}
    */
-  async file(url, { bytes, sha256 }) {
-    const found = await this.#cache.match(this.#address(url, { bytes, sha256 }));
-    const data = found && new Uint8Array(await found.arrayBuffer());
-    return data?.length === bytes ? data : null;
+  async file(url, entry) {
+    const found = await this.#find(url, entry);
+    const data = await found?.arrayBuffer().catch(() => undefined);
+    return data?.byteLength === entry.bytes ? new Uint8Array(data) : null;
   }
 
   /**

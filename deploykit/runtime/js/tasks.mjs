@@ -25,6 +25,27 @@ export async function inTasks(things, work) {
   }
 }
 
+/**
+ * Work on so many things at the same time, in their order. If one fails, no other one is begun.
+ * @template T
+ * @param {readonly T[]} things
+ * @param {number} count
+ * @param {(thing: T) => Promise<void>} work
+ */
+export async function inLanes(things, count, work) {
+  const rest = [...things];
+  const lane = async () => {
+    for (let thing = rest.shift(); thing !== undefined; thing = rest.shift()) {
+      await work(thing);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: count }, lane));
+  } finally {
+    rest.length = 0;
+  }
+}
+
 /** Work that waits for all earlier work, in the order in which it was asked for. */
 export class Turns {
   /** How much work has not ended; if there is any, more of it has to wait. */

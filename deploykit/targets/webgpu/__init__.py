@@ -3,7 +3,7 @@
 index.mjs index.d.mts package.json   the package: `load`, with the types of this model; index.d.ts points to them
 model.wasm model-relaxed.wasm        kernels, host code and the C runtime; the second for engines with relaxed SIMD
 model-gpu.wasm shaders.wgsl          the same for GPUs: kernels as shaders; the module has the kernels that cannot be
-weights/                             the constants, in pieces of at most 16 MiB
+weights/                             the constants, in pieces of at most 4 MiB
 text.wasm tokenizer.bin              of a model of texts: the module that encodes them, and its tables
 runtime/                             the modules that index.mjs imports
 demo.html README.md                  a page to try the model, and instructions
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-SHARD_BYTES = 16 << 20
+SHARD_BYTES = 4 << 20
+"""The most bytes of a file of weights: what an interrupted load loses of each file that was under way."""
 
 CPU_MODULES = ("model", "model-relaxed")
 GPU_MODULE = "model-gpu"

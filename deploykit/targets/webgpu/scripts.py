@@ -49,7 +49,7 @@ _EXPORTED = re.compile(r"^export (?:(?:async )?function\*?|class|const) (\w+)", 
 _BESIDE = re.compile(r"new URL\('\./[\w-]+\.mjs', import\.meta\.url\)")
 
 _REMOTE = "remote"
-_NOT_REMOTE = (_REMOTE, "worker", "proxy")
+_NOT_REMOTE = (_REMOTE, "worker", "proxy", "requirements", "conversation")
 """The module of models in workers, and modules that are not part of it."""
 
 
@@ -68,7 +68,8 @@ def scripts(
     `TAKES`."""
     optional = {"functions": functions, "ragged": ragged, "instances": instances}
     taken = (takes, *_NEEDED.get(takes or "", ()))
-    optional |= {name: name in taken for name in TAKES} | {"answering": takes is not None}
+    optional |= {name: name in taken for name in TAKES}
+    optional |= {"answering": takes is not None, "conversation": takes == "messages"}
     sources = {path.stem: path.read_text(encoding="utf-8") for path in runtime.JS_MODULES} | {"limits": limits()}
     modules = _JOINED | {name: (name,) for name in sources if name not in _HOME}
     shipped = {name: parts for name, parts in modules.items() if optional.get(name, True)}

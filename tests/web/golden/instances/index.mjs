@@ -42,11 +42,7 @@ const CALL = {"takes":{"scale":"float","spans":"list[Span]","pair":"tuple[int, T
  * @param {import('./runtime/model.mjs').LoadOptions & { worker?: boolean }} [options]
  */
 export async function load({ worker = false, ...options } = {}) {
-  if (options.folder === undefined && `${FILES['manifest.json']}`.includes('/.vite/deps/')) {
-    const advice = "add optimizeDeps: { exclude: ['spans'] } to the configuration of Vite";
-    throw new UsageError(`the server of Vite moved this package away from its files: ${advice}`);
-  }
-  const locate = options.folder === undefined ? (name) => FILES[name] : filesIn(options.folder);
+  const locate = filesIn(options.folder);
   if (!worker) {
     return dynamic(loadFrom, CALL)(locate, options);
   }
@@ -55,10 +51,26 @@ export async function load({ worker = false, ...options } = {}) {
 }
 
 /**
- * The addresses of the files in a folder.
- * @param {string | URL} folder
+ * What `load` with the same options needs: bytes to fetch, and of memory.
+ * @param {Parameters<typeof import('./runtime/requirements.mjs').requirements>[1]} [options]
+ */
+export async function requirements(options = {}) {
+  const { requirements: of } = await partOf(import('./runtime/requirements.mjs'));
+  return of(filesIn(options.folder), options);
+}
+
+/**
+ * The addresses of the files: those of the package, or in a folder.
+ * @param {string | URL} [folder]
  */
 function filesIn(folder) {
+  if (folder === undefined && `${FILES['manifest.json']}`.includes('/.vite/deps/')) {
+    const advice = "add optimizeDeps: { exclude: ['spans'] } to the configuration of Vite";
+    throw new UsageError(`the server of Vite moved this package away from its files: ${advice}`);
+  }
+  if (folder === undefined) {
+    return (name) => FILES[name];
+  }
   try {
     const base = new URL(`${folder}`.replace(/\/?$/, '/'), globalThis.document?.baseURI ?? globalThis.location?.href);
     return (name) => new URL(name, base);

@@ -136,6 +136,10 @@ export interface Model {
   readonly threads: number;
   /** Why there are that many: asked for, a page that is not cross-origin isolated, a worker that cannot be started. */
   readonly threadsReason: string;
+  /** Whether the files are kept for the next visit. */
+  readonly cached: boolean;
+  /** Why they are, or are not: asked for, no Cache Storage, or what kept it from taking them, such as a full disk. */
+  readonly cachedReason: string;
   readonly functions: {
     readonly project: Run<project.Inputs, project.Outputs, project.Dims>;
     readonly update: Run<update.Inputs, update.Outputs, update.Dims>;
@@ -166,6 +170,36 @@ export type RemoteModel = Omit<Model, 'functions' | 'gpuDevice'> & {
 export function load<InWorker extends boolean = false>(
   options?: LoadOptions & { worker?: InWorker },
 ): Promise<InWorker extends true ? RemoteModel : Model>;
+
+/** Bytes of memory: for the weights, for the arena of intermediate results, for states, and in total. */
+export interface Bytes {
+  weights: number;
+  arena: number;
+  states: number;
+  total: number;
+}
+
+/** What the model needs. */
+export interface Requirements {
+  device: 'webgpu' | 'wasm';
+  /** Bytes of the files that are not kept, and of those that are. */
+  download: number;
+  cached: number;
+  /** In WebAssembly. */
+  memory: Bytes;
+  /** On the GPU; zeros on WebAssembly. */
+  gpu: Bytes;
+}
+
+/** What `load` with the same options needs, and a run. Only the manifest and the module are fetched. */
+export function requirements(
+  options?: Pick<LoadOptions, 'signal' | 'cache' | 'folder' | 'fetch' | 'files'> & {
+    /** By default `wasm`. */
+    device?: 'webgpu' | 'wasm';
+    /** Sizes of a run, by default the greatest ones. */
+    dims?: Record<string, number>;
+  },
+): Promise<Requirements>;
 
 /** A model that pages of this origin keep in Cache Storage. */
 export interface CachedModel {
