@@ -34,7 +34,8 @@ def write_language_model(
     context: int = 40,
     **more: Any,
 ) -> Path:
-    """Write the file, of a model for texts of `context` tokens. `name` is that of the golden with the shapes, `more` are entries of its metadata."""
+    """Write the file, of a model for texts of `context` tokens. `name` is that of the golden with the shapes,
+    `more` are entries of its metadata."""
     facts = json.loads((GOLDENS / f"{name}.json").read_text())
     config = facts["config"] | {"num_key_value_heads": facts["config"].get("num_key_value_heads") or 4}
     config["max_position_embeddings"] = context
