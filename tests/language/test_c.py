@@ -66,6 +66,22 @@ int main(void) {
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 45, &asked));
     asked.sampling.top_p = 2;
     answer(model_complete(&session, "hello", 5, &asked));
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    const int32_t tokens[4] = {1, 2, 3, 4}, unknown[2] = {1, 50};
+    dk_language* own = &session.language;
+    dk_model* base = &session.model.base;
+    answer(dk_language_continue_tokens(own, base, tokens, 4, &asked));
+    answer(dk_language_continue_tokens(own, base, unknown, 2, &asked));
+    answer(dk_language_continue_tokens(own, base, tokens, 41, &asked));
+    answer(dk_language_continue_tokens(own, base, NULL, 0, &asked));
+    answer(dk_language_read(own, base));
+    dk_status status = model_complete(&session, "aaaaaaaaaaaaaaaaaaaa", 20, &asked);
+    for (int32_t left = dk_language_unread(own); left > 0 && status == DK_OK; left = dk_language_unread(own)) {
+        printf("%d ", (int)left);
+        status = dk_language_read(own, base);
+    }
+    answer(status);
     const dk_language_room large = {41, 7, 200};
     printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
     free(workspace);
@@ -108,7 +124,12 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         found[9:13], ("of this role cannot come here", "the text is empty", "more tokens than", "top_p"), strict=True
     ):
         assert message in text
-    assert found[13] == "1"
+    assert found[13] == expected([1, 2, 3, 4])
+    errors = ("no such token", "more tokens than", "the text is empty", "no answer to go on with")
+    for text, message in zip(found[14:18], errors, strict=True):
+        assert message in text
+    assert found[18] == f"20 13 6 {expected('a' * 20)}"
+    assert found[19] == "1"
 
 
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:
