@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import deploykit
+from deploykit.engines.native.bionic import without_needed
 from deploykit.sessions.session import Session
 from deploykit.targets.android import AndroidTarget
-from tests.android.conftest import Run, needs_desktop, needs_java, on_desktop
+from tests.android.conftest import Run, aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.natives import Natives, signatures
 from tests.android.test_natives import each_abi
+from tests.android.test_snippets import blocks
 from tests.conftest import Golden
 from tests.language.models import write_language_model
 
 pytestmark = [needs_java, pytest.mark.slow]
+
+PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+
+MAIN = """
+fun main(words: Array<String>) {
+    val assets = Assets.folder(File(words[0]))
+    runBlocking { talk(Smol.open(assets, null)) }
+}
+
+suspend fun talk(model: Smol) {
+    val hello = Prompt.text("hello")
+    val settings = Settings().maxTokens(9).ignoreEnd(true)
+    val whole = model.complete(hello, settings).text
+    println(model.pieces(hello, settings).toList().joinToString("") { it.text } == whole)
+    val slow = StringBuilder()
+    model.pieces(hello, settings).collect { piece ->
+        delay(5)
+        slow.append(piece.text)
+    }
+    println(slow.toString() == whole)
+    println(model.pieces(hello, settings).take(3).toList().size)
+    println(model.complete(hello, settings).text == whole)
+    model.generate(hello, settings).use {
+        model.pieces(hello, settings).catch { error -> println(error.javaClass.simpleName) }.collect { }
+    }
+    model.close()
+}
+"""
 
 THREE = [
     {"role": "user", "content": "abc"},
@@ -189,6 +223,44 @@ def test_a_model_without_conversations(tmp_path: Path, golden: Golden) -> None:
     golden((tmp_path / "dist" / "README.md").read_text().partition("## Integrate")[2], "README.md")
     message = "DataException: this model has no form of conversations here: give it a text to continue"
     assert on_desktop(tmp_path / "dist", "Talk", tmp_path)("unspoken") == [message, "9"]
+
+
+KOTLIN = (
+    "org.jetbrains.kotlin:kotlin-stdlib:1.3.72",
+    "org.jetbrains.kotlin:kotlin-stdlib-jdk7:1.3.72",
+    "org.jetbrains.kotlinx:kotlinx-coroutines-core:1.3.8",
+)
+
+
+def from_maven(artifacts: Iterable[str], place: Path) -> list[Path]:
+    """The jars of artifacts. The test is skipped where they cannot be had."""
+    for artifact in artifacts:
+        call = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
+        if subprocess.run(call, capture_output=True, timeout=300, check=False).returncode != 0:
+            pytest.skip(f"cannot get {artifact}")
+    return sorted(place.glob("*.jar"))
+
+
+@needs_desktop
+@pytest.mark.skipif(not all(map(shutil.which, ("kotlinc", "mvn"))), reason="needs kotlinc and mvn")
+def test_the_flow_of_the_page(tmp_path: Path) -> None:
+    """Its pieces are those of the answer, also for a slow collector, and a collector that leaves ends the answer."""
+    deploykit.build(write_language_model(tmp_path / "smol.gguf"), AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+    with zipfile.ZipFile(aar_of(tmp_path / "dist")) as archive:
+        archive.extractall(tmp_path)
+    library = tmp_path / "jni" / "x86_64" / "libsmol.so"
+    library.write_bytes(without_needed(library.read_bytes()))
+    (block,) = blocks(PAGE.read_text(), "kotlin")
+    (tmp_path / "Pieces.kt").write_text(f"import kotlinx.coroutines.*\nimport java.io.File\n{block}{MAIN}")
+    path = os.pathsep.join(map(str, [tmp_path / "classes.jar", *from_maven(KOTLIN, tmp_path / "jars")]))
+    options = ["-no-stdlib", "-jvm-target", "1.8", "-cp", path, "-d", str(tmp_path / "out")]
+    call = ["kotlinc", str(tmp_path / "Pieces.kt"), *options]
+    compiled = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert compiled.returncode == 0, compiled.stderr
+    path = f"{path}{os.pathsep}{tmp_path / 'out'}"
+    call = ["java", f"-Djava.library.path={library.parent}", "-cp", path, "PiecesKt", str(tmp_path / "assets")]
+    ran = subprocess.run(call, capture_output=True, text=True, timeout=100, check=False)
+    assert (ran.stdout.split(), ran.returncode) == (["true", "true", "3", "true", "BusyException"], 0), ran.stderr
 
 
 @each_abi

@@ -22,6 +22,7 @@ from tests.dynamic import models
 from tests.frontends.huggingface.test_picture_answers import folder_of as picture_folder_of
 from tests.frontends.huggingface.test_texts import folder_of
 from tests.frontends.running_mean import running_mean, weights
+from tests.language.models import write_language_model
 from tests.ragged import ragged_model
 
 pytestmark = [needs_java, pytest.mark.slow]
@@ -67,6 +68,11 @@ def _flowers(folder: Path) -> None:
     deploykit.build(source, AndroidTarget(["x86_64"]), output=folder)
 
 
+def _smol(folder: Path) -> None:
+    source = write_language_model(folder.with_name("smol.gguf"))
+    deploykit.build(source, AndroidTarget(["x86_64"]), output=folder)
+
+
 SUBJECTS = {
     "Cnn": Subject(
         _built(CASES["cnn"].make(), {"batch": (1, 8)}), {"image": "float[]"}, {"image": "float[]", "batch": "long"}
@@ -79,6 +85,7 @@ SUBJECTS = {
     "Encoder": Subject(_built(_encoder()), dict.fromkeys(("first", "second", "third"), "long[]"), {"ids": "Ragged"}),
     "Sentiment": Subject(_sentiment, {}, {}),
     "Flowers": Subject(_flowers, {"bitmap": "Bitmap"}, {"bitmap": "Bitmap"}),
+    "Smol": Subject(_smol, {}, {}),
     "TreeLSTM": Subject(_built(f"{models.__file__}:TreeLSTM"), {}, {}),
 }
 """By the name of the class."""

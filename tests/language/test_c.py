@@ -124,6 +124,22 @@ int main(void) {
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 45, &asked));
     asked.sampling.top_p = 2;
     answer(model_complete(&session, "hello", 5, &asked));
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    const int32_t tokens[4] = {1, 2, 3, 4}, unknown[2] = {1, 50};
+    dk_language* own = &session.language;
+    dk_model* base = &session.model.base;
+    answer(dk_language_continue_tokens(own, base, tokens, 4, &asked));
+    answer(dk_language_continue_tokens(own, base, unknown, 2, &asked));
+    answer(dk_language_continue_tokens(own, base, tokens, 41, &asked));
+    answer(dk_language_continue_tokens(own, base, NULL, 0, &asked));
+    answer(dk_language_read(own, base));
+    dk_status status = model_complete(&session, "aaaaaaaaaaaaaaaaaaaa", 20, &asked);
+    for (int32_t left = dk_language_unread(own); left > 0 && status == DK_OK; left = dk_language_unread(own)) {
+        printf("%d ", (int)left);
+        status = dk_language_read(own, base);
+    }
+    answer(status);
     const dk_language_room large = {41, 7, 200};
     printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
     putchar(0);
@@ -168,7 +184,12 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         found[9:13], ("of this role cannot come here", "the text is empty", "more tokens than", "top_p"), strict=True
     ):
         assert message in text
-    assert found[13] == "1"
+    assert found[13] == expected([1, 2, 3, 4])
+    errors = ("no such token", "more tokens than", "the text is empty", "no answer to go on with")
+    for text, message in zip(found[14:18], errors, strict=True):
+        assert message in text
+    assert found[18] == f"20 13 6 {expected('a' * 20)}"
+    assert found[19] == "1"
     faults = (
         "no text to save",
         "fewer bytes",
@@ -179,14 +200,14 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         None,
         "more tokens",
     )
-    for text, fault in zip(found[14:22], faults, strict=True):
+    for text, fault in zip(found[20:28], faults, strict=True):
         assert text == expected(one) if fault is None else fault in text
     slides = {"overflow": "window", "sinks": 3}
-    assert found[22] == expected("hello", max_tokens=70, **slides)
-    assert found[23] == expected("a" * 45 + "b" * 45, **slides)
-    assert found[24] == expected(b"a\xc3b\xff".decode("utf-8", "replace"))
+    assert found[28] == expected("hello", max_tokens=70, **slides)
+    assert found[29] == expected("a" * 45 + "b" * 45, **slides)
+    assert found[30] == expected(b"a\xc3b\xff".decode("utf-8", "replace"))
     for text, fault in zip(
-        found[25:30], ("temperature", "temperature", "the text is NULL", "cannot come here", "sinks"), strict=True
+        found[31:36], ("temperature", "temperature", "the text is NULL", "cannot come here", "sinks"), strict=True
     ):
         assert fault in text
 
