@@ -28,14 +28,16 @@ from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.onnx.decoders.attentions import Attention, attend
 from deploykit.frontends.onnx.decoders.bits import Bits
 from deploykit.frontends.onnx.decoders.dependence import Needed, On, called, dependences, needed
-from deploykit.frontends.onnx.decoders.graph import Decoder, decoder_of
+from deploykit.frontends.onnx.decoders.graph import Decoder, Past, decoder_of
 from deploykit.frontends.onnx.decoders.grouped import OPERATOR, PAST_KEY, Grouped
+from deploykit.frontends.onnx.decoders.joined import Joined
 from deploykit.frontends.onnx.decoders.places import Places, Rows
 from deploykit.frontends.onnx.decoders.rules import ELEMENTWISE, require_apart, tokens_of
 from deploykit.frontends.onnx.importer import GraphImporter, Scope, weight_value
 from deploykit.frontends.onnx.names import license_of
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.reader import FILES, read
+from deploykit.frontends.onnx.registry import Spoiled
 from deploykit.frontends.stepping import TOKENS, Step, add_step, common_window, context_of
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ def import_decoder(
 
 
 def _imported(decoder: Decoder, name: str, bounds: DimBounds, longest: int | None, keep_bits: bool) -> Stepping:
-    attentions = attentions_of(decoder)
     context = context_of(bounds, longest)
+    attentions = attentions_of(decoder, context)
     if isinstance(bounds.get(TOKENS), int):
         raise UsageError(f"'{TOKENS}' is a range in a model from an ONNX file, as in --dim {TOKENS}=..{bounds[TOKENS]}")
     builder = ModelBuilder(name)
@@ -102,22 +104,21 @@ def _imported(decoder: Decoder, name: str, bounds: DimBounds, longest: int | Non
     return Stepping(model, words[0], context, common_window([each.window for each in attentions]))
 
 
-def attentions_of(decoder: Decoder) -> list[Attention]:
+def attentions_of(decoder: Decoder, context: int) -> list[Attention]:
     """The attention of each layer. Raises `Unsupported` if a layer has none that is known."""
-    found: list[Attention] = []
-    for past in decoder.pasts:
-        readers = [node for node, place in past.key.uses() if node.op_type == OPERATOR and place == PAST_KEY]
-        if len(readers) != 1 or readers[0].inputs[PAST_KEY + 1] is not past.value:
-            raise Unsupported(f"what reads '{past.key.name}' is no attention that is known")
-        try:
-            attention = Grouped.of(readers[0])
-        except Unsupported as error:
-            raise Unsupported(f"{called(readers[0])}: {error}") from error
-        if attention.heads[1] != past.heads:
-            raise Unsupported(
-                f"{called(readers[0])} has {attention.heads[1]} heads of keys, '{past.key.name}' {past.heads}"
-            )
-        found.append(attention)
+    return [_attention_of(decoder, past, context) for past in decoder.pasts]
+
+
+def _attention_of(decoder: Decoder, past: Past, context: int) -> Attention:
+    readers = [node for node, place in past.key.uses() if node.op_type == OPERATOR and place == PAST_KEY]
+    if not readers:
+        return Joined.of(decoder, past, context)
+    try:
+        found = Grouped.of(readers[0])
+    except Unsupported as error:
+        raise Unsupported(f"{called(readers[0])}: {error}") from error
+    if len(readers) > 1 or readers[0].inputs[PAST_KEY + 1] is not past.value or found.heads[1] != past.heads:
+        raise Unsupported(f"'{past.key.name}' and '{past.value.name}' are not those of {called(readers[0])}")
     return found
 
 
@@ -196,6 +197,8 @@ class StepImporter(GraphImporter):
             raise Unsupported("control flow that depends on words")
         if node.outputs and node.outputs[0] in self.layers:
             layer, attention = self.layers[node.outputs[0]]
+            if any(scope.get(value.name or "") is POISON for value in attention.reads if value is not None):
+                raise Spoiled
 
             def find(value: ir.Value | None) -> Value | None:
                 found = None if value is None else scope.get(value.name or "")

@@ -65,7 +65,9 @@ def require_apart(
     results: Sequence[AnyValue | None],
     dims: Collection[ir.Var],
 ) -> None:
-    """Raises `Unsupported` if a node mixes tokens, or is not known not to."""
+    """Raises `Unsupported` if a node mixes tokens, or is not known not to. Sizes are no matter of tokens."""
+    if node.op_type in ("Shape", "Size"):
+        return
     shapes = SHAPE_OPERANDS.get(node.op_type, 1 << 30)
     given = []
     for position, value in enumerate(inputs):

@@ -13,13 +13,13 @@ from tests.runtimes import Runtime
 PAGES = 12
 
 
-def by_onnxruntime(model: onnx.ModelProto, text: list[int], cut: int, size: int = 16) -> np.ndarray:
+def by_onnxruntime(model: onnx.ModelProto, text: list[int], cut: int) -> np.ndarray:
     """The scores after each token of a text that is read up to `cut`, and then from there."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     past = {
-        port.name: np.zeros((1, port.shape[1], 0, size), np.float16 if "16" in port.type else np.float32)
+        port.name: np.zeros((1, port.shape[1], 0, port.shape[3]), np.float16 if "16" in port.type else np.float32)
         for port in session.get_inputs()
         if port.name.startswith("past")
     }
