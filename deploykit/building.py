@@ -56,9 +56,9 @@ def load(
     A Hugging Face folder:
         route: its importer, `own`, or `torch`, which exports it by PyTorch; by default the first one that covers it
             (see docs/huggingface.md).
-    A Hugging Face folder or a GGUF file:
+    A Hugging Face folder, a GGUF file or an ONNX file:
         generate: without it, a language model takes whole texts and gives scores of the next words.
-        keep_bits: without it, the weights of a GGUF file become float32, or what `quantize` says.
+        keep_bits: without it, the weights of a GGUF or ONNX file become float32, or what `quantize` says.
     A dynamic model (see docs/dynamic.md):
         weights: a .safetensors or .npz file; without it they are random.
         samples: a .json file with a list of instances, from which the policy of its batches is learned.

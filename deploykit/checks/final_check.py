@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploykit.artifact.manifest import read_manifest
+from deploykit.artifact.tasks import LanguageEntry
 from deploykit.basics.scratch import Scratch
 from deploykit.checks.sources import Input
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels, machine_of
@@ -106,10 +108,13 @@ def check_artifact(
 
     Raises:
         MismatchError: an output differs by more than rounding; the message says which, where, and at which sizes.
-        UsageError: ONNX Runtime refuses the model or the inputs, or no end of the bounds can be run.
+        UsageError: ONNX Runtime refuses the model or the inputs, or no end of the bounds can be run; or the artifact
+            generates, and takes other inputs than its file.
     """
     from deploykit.checks.verify import mismatch, sizes_text, undecided, verify, verify_ends
 
+    if isinstance(read_manifest(folder).task, LanguageEntry):
+        raise UsageError("a model that generates takes other inputs than its file")
     with _file(model) as path:
         report = verify(folder, path, at=at, inputs=inputs) if at else verify_ends(folder, path, inputs, operations)
     if report.wrong:

@@ -12,7 +12,7 @@ from deploykit.artifact.plan import Plan, read_listing, read_plan
 from deploykit.errors import UsageError
 from deploykit.inspection.lengths import LengthsReport, at_lengths
 from deploykit.inspection.plan_picture import draw
-from deploykit.sources.base import find_frontend
+from deploykit.sources.base import Certainty, find_frontend
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds
@@ -79,7 +79,7 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Fo
         from deploykit.inspection.folder import inspect_folder
 
         return inspect_folder(what, dims)
-    if what.is_dir():
+    if what.is_dir() and frontend.recognises(what) < Certainty.CERTAIN:
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")
         return ArtifactReport(read_manifest(what), read_plan(what), read_listing(what))
@@ -87,4 +87,4 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Fo
         raise UsageError(f"{what} is {frontend.description}: `deploykit build --explain` describes it")
     from deploykit.inspection.model import inspect_model
 
-    return inspect_model(what, dims)
+    return inspect_model(frontend.file(what) or what, dims)

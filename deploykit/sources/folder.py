@@ -49,7 +49,10 @@ class FolderFrontend:
         from deploykit.frontends.huggingface.folder import is_folder
         from deploykit.frontends.huggingface.hub import is_on_hub
 
-        return Certainty.CERTAIN if is_on_hub(source) or is_folder(source) else Certainty.NO
+        if is_on_hub(source):
+            return Certainty.CERTAIN
+        # A folder of an exporter has an ONNX file in the place of weights.
+        return Certainty.LIKELY if is_folder(source) else Certainty.NO
 
     def load(self, source: Any, dims: DimBounds, options: FolderOptions) -> ImportedModel:
         from deploykit.folders.language import generating_model

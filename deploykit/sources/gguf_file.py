@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
 
 
+KEEP_BITS: bool = option(
+    True,
+    "A GGUF or ONNX file for a model that generates: weights in 4 or 8 bits keep them, in the same groups. With "
+    "--no-keep-bits all become float32, or what --quantize says.",
+)
+
+
 @dataclass(frozen=True)
 class GgufOptions:
     generate: bool = GENERATE
     cache: Literal["float32", "float16", "int8"] = CACHE
-    keep_bits: bool = option(
-        True,
-        "A GGUF file for a model that generates: weights in 4 or 8 bits keep them, in the same groups. With "
-        "--no-keep-bits all become float32, or what --quantize says.",
-    )
+    keep_bits: bool = KEEP_BITS
 
 
 class GgufFrontend:

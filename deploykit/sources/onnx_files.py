@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from deploykit.errors import UsageError
+from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.options.option import option
 from deploykit.sources.base import Certainty
+from deploykit.sources.folder import CACHE, GENERATE
+from deploykit.sources.gguf_file import KEEP_BITS
 
 if TYPE_CHECKING:
     from deploykit.compiler.model import DimBounds, ImportedModel
@@ -49,6 +51,10 @@ class OnnxOptions:
         many=True,
     )
 
+    generate: bool = GENERATE
+    cache: Literal["float32", "float16", "int8"] = CACHE
+    keep_bits: bool = KEEP_BITS
+
     def __post_init__(self) -> None:
         if self.masks is not None and self.ragged is None:
             raise UsageError("masks are for a ragged dim, which is not asked for")
@@ -57,12 +63,14 @@ class OnnxOptions:
 class OnnxFrontend:
     name = "onnx"
     description = "an ONNX file"
-    form = "an ONNX file"
+    form = "an ONNX file, or a folder with that of a decoder"
     Options = OnnxOptions
     unchecked = None
 
     def recognises(self, source: object) -> Certainty:
         if isinstance(source, str | Path):
+            if _is_folder(source):
+                return Certainty.CERTAIN
             return Certainty.LIKELY if Path(source).suffix == ".onnx" else Certainty.POSSIBLE
         module = type(source).__module__
         return Certainty.CERTAIN if module.partition(".")[0] in ("onnx", "onnx_ir") else Certainty.NO
@@ -73,8 +81,17 @@ class OnnxFrontend:
         from deploykit.compiler.ragged.conversion import ragged as converted
         from deploykit.frontends.onnx import load_onnx
 
+        if isinstance(source, str | Path):
+            source = _file(source)
         if options.ragged is None:
-            return load_onnx(source, dims, seed_input=options.seed_input)
+            notes: tuple[str, ...] = ()
+            if options.generate and options.seed_input is None and isinstance(source, Path):
+                found = _generating(source, dims, options)
+                if not isinstance(found, str):
+                    return found
+                notes = (found,) if found else ()
+            model = load_onnx(source, dims, seed_input=options.seed_input)
+            return replace(model, notes=(*model.notes, *notes))
         bounds = checked_bounds(dims)
         tokens = bounds.pop(TOKENS, None)
         pair = (tokens, tokens) if isinstance(tokens, int) else tokens
@@ -82,7 +99,39 @@ class OnnxFrontend:
         return converted(model, _pairs(options.ragged), options.masks, pair)
 
     def file(self, source: Any) -> Path | None:
-        return Path(source) if isinstance(source, str | Path) else None
+        return _file(source) if isinstance(source, str | Path) else None
+
+
+def _is_folder(source: str | Path) -> bool:
+    """Whether a path is that of a folder with the ONNX file of a decoder."""
+    if not Path(source).is_dir():
+        return False
+    from deploykit.frontends.onnx.decoders.files import model_in
+
+    return model_in(Path(source)) is not None
+
+
+def _file(source: str | Path) -> Path:
+    """The ONNX file at a path, or in the folder there."""
+    path = Path(source)
+    if not path.is_dir():
+        return path
+    from deploykit.frontends.onnx.decoders.files import model_in
+
+    return model_in(path) or path
+
+
+def _generating(path: Path, dims: DimBounds, options: OnnxOptions) -> ImportedModel | str:
+    """The model that generates, if the file is one of a decoder; else why one that takes what it remembers is not.
+
+    Raises `UsageError` for dims that such a model has not."""
+    from deploykit.folders.decoders import generating_file
+
+    try:
+        return generating_file(path, dims, keep_bits=options.keep_bits, cache=options.cache) or ""
+    except UnsupportedModelError as error:
+        reasons = [str(error).rstrip(":"), *(str(problem) for problem in error.problems[:1])]
+        return f"the model takes and gives back what it remembers, as the file says, for {': '.join(reasons)}"
 
 
 def _pairs(ragged: Ragged) -> dict[str, str]:

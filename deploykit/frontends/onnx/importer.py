@@ -7,7 +7,7 @@ Nodes that cannot be imported are collected, and the model is refused with the w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -321,7 +321,7 @@ class GraphImporter:
         """Import the nodes of a graph into `scope`, which holds its inputs and all outer names."""
         for name, initializer in graph.initializers.items():
             if initializer.const_value is not None and name not in scope:
-                scope[name] = _weight(name, initializer.const_value)
+                scope[name] = weight_value(name, initializer.const_value)
         for node in graph:
             self.node(context, node, scope, self.opsets)
 
@@ -385,13 +385,17 @@ class GraphImporter:
             return folded
         if importer is not None:
             if any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
-                result = importer(context, node, *inputs, importer=self, scope=scope)
-            elif strings and node.domain in ("", ML) and node.op_type in MOVING:
+                return results_of(importer(context, node, *inputs, importer=self, scope=scope))
+            if strings and node.domain in ("", ML) and node.op_type in MOVING:
                 return moved(context, inputs, lambda given: importer(context, node, *given))
-            else:
-                result = importer(context, node, *inputs)
-            return result if isinstance(result, tuple) else (result,)
+            return self.imported_by(importer, context, node, inputs)
         return self._expand(context, node, inputs)
+
+    def imported_by(
+        self, importer: registry.Importer, context: Context, node: Node, inputs: Sequence[AnyValue | None]
+    ) -> tuple[AnyValue | None, ...]:
+        """The results of an operator without graphs, by its importer."""
+        return results_of(importer(context, node, *inputs))
 
     def _expand(self, context: Context, node: Node, inputs: list[AnyValue | None]) -> tuple[AnyValue | None, ...]:
         """Import a node through the body of its function."""
@@ -434,6 +438,11 @@ class GraphImporter:
         raise UnsupportedModelError(f"{self.name} cannot be compiled because of {nodes}:", problems) from self.cause
 
 
+def results_of(result: registry.Result) -> tuple[AnyValue | None, ...]:
+    """The results of an importer as a tuple."""
+    return result if isinstance(result, tuple) else (result,)
+
+
 def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) -> None:
     if declared is not None and isinstance(value, Value) and value.text is None and value.rank != len(declared):
         raise Unsupported(f"'{name}' is declared with rank {len(declared)} and has rank {value.rank}")
@@ -449,7 +458,7 @@ def _element(type_: object) -> str | None:
     return dtype_name(type_.dtype) if isinstance(type_, ir.TensorType) else None
 
 
-def _weight(name: str, tensor: ir.TensorProtocol) -> Value:
+def weight_value(name: str, tensor: ir.TensorProtocol) -> Value:
     """An initializer's value."""
     try:
         array = elements(tensor)

@@ -37,7 +37,7 @@ def rotary_embedding_with_positions(
         raise Unsupported("packed batches, or a scale, which only graphics cards have")
     heads, turned = node.int("num_heads", 0), node.int("rotary_embedding_dim", 0)
     if x.rank == 3 and not heads:
-        heads = _plain(ctx, floor_div(x.shape[2], cosines.shape[1] * 2), "heads")
+        heads = plain(ctx, floor_div(x.shape[2], cosines.shape[1] * 2), "heads")
     batch, length = (x.shape[0], x.shape[1]) if x.rank == 3 else (x.shape[0], x.shape[2])
     if positions.rank == 1:
         positions = _counted(ctx, positions, batch, length)
@@ -50,7 +50,7 @@ def rotary_embedding_with_positions(
     )
 
 
-def _plain(ctx: Context, number: IntExpr, what: str) -> int:
+def plain(ctx: Context, number: IntExpr, what: str) -> int:
     found = ctx.simplify(number)
     if not isinstance(found, int):
         raise Unsupported(f"a number of {what} that depends on the run")
@@ -103,7 +103,9 @@ def group_query_attention(
     key_norm: Value | None = None,
 ) -> tuple[Value | None, ...]:
     """GroupQueryAttention. Without keys and values, the queries have them beside them."""
-    _refuse_variants(node, key_scale, value_scale)
+    refuse_variants(node, key_scale, value_scale)
+    if node.int("sliding_window_cache", 0):
+        raise Unsupported("a cache of the size of a window; export the model without sliding_window_cache")
     heads, shared = node.int("num_heads"), node.int("kv_num_heads")
     if key is None or value is None:
         size = ctx.simplify(floor_div(query.shape[2], heads + 2 * shared))
@@ -124,7 +126,7 @@ def group_query_attention(
             raise Unsupported("do_rotary without caches of angles")
         places = _places(ctx, cache, batch) if positions is None else positions
         interleaved = node.int("rotary_interleaved", 0) == 1
-        turned = _plain(ctx, cosines.shape[1] * 2, "turned channels")
+        turned = plain(ctx, cosines.shape[1] * 2, "turned channels")
         q, k = (
             rotary_embedding(ctx, x, cosines, sines, places, interleaved=interleaved, turned=turned) for x in (q, k)
         )
@@ -143,11 +145,9 @@ def group_query_attention(
     return join_heads(ctx, y), keys, values
 
 
-def _refuse_variants(node: Node, *scales: Value | None) -> None:
+def refuse_variants(node: Node, *scales: object | None) -> None:
     if any(scale is not None for scale in scales) or node.int("kv_cache_bit_width", 0):
         raise Unsupported("a cache in 8 or 4 bits; export the model with a cache of floats")
-    if node.int("sliding_window_cache", 0):
-        raise Unsupported("a cache of the size of a window; export the model without sliding_window_cache")
     if node.uses_output(3) or node.int("qk_output", 0):
         raise Unsupported("its output 'output_qk'")
 
