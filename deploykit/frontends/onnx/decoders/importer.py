@@ -67,8 +67,8 @@ def import_decoder(
     keep_bits: bool = True,
     cache: str = "float32",
 ) -> Stepping | None:
-    """Import a decoder whose texts have at most `longest` tokens; None: it is not known. `cache` is the dtype of what it
-    remembers. Returns None for a model that takes no keys and values of earlier steps.
+    """Import a decoder whose texts have at most `longest` tokens; None: it is not known. `cache` is the dtype of what
+    it remembers. Returns None for a model that takes no keys and values of earlier steps.
 
     Raises `UsageError` (no such file or dim) and `UnsupportedModelError` for a model that is not recognised."""
     model = read(source)
