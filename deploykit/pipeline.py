@@ -162,8 +162,9 @@ def compile_program(
     noted: list[Decision] = []
     model = in_groups(model, variant, noted.append)
     with observer.stage("graph"):
-        device, calls = variant.layout or variant.device, variant.gpu is None
-        module = graph(model, device, options, calls=calls, note=noted.append)
+        layout, calls = variant.layout or variant.device, variant.gpu is None
+        computes = variant.device if calls else layout
+        module = graph(model, layout, options, calls=calls, note=noted.append, computes=computes)
     early = len(noted)
     observer.dump("graph", module.script)
     observer.dump("graph", lambda: "\n".join(map(str, noted)), "decisions.txt")
@@ -206,8 +207,10 @@ def graph(
     *,
     calls: bool = True,
     note: Note = unheard,
+    computes: Device | None = None,
 ) -> ir.IRModule:
-    """Simplify and legalise the model.
+    """Simplify and legalise the model: with weights in the layout of `device`, for the device that `computes`, by
+    default the same.
 
     Without `options.fuse` operators stay as they are. Without `calls` functions are inlined where others call them.
     Without `options.index_checks` a run does not detect indices that are out of range."""
@@ -221,7 +224,7 @@ def graph(
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
     dims = [dim for signature in model.functions for dim in signature.dims]
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
-    return legalize(module, device, note, box, narrow=options.fast_math)
+    return legalize(module, device, note, box, narrow=options.fast_math, computes=computes)
 
 
 def kernels(

@@ -35,8 +35,9 @@ class Device:
     `loads_first`: the loads of a step are done before its first product, whatever their order in the code.
     `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
     that takes less than converting them. `matrices` is an instruction for products of 8-bit matrices (a name of
-    `matrices.MATRICES`). `narrowed` is the number of vectors of 32-bit numbers that
-    are best converted to 8 bits together.
+    `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
+    `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
+    number of vectors of 32-bit numbers that are best converted to 8 bits together.
     """
 
     name: str
@@ -58,7 +59,13 @@ class Device:
     loads_first: bool = False
     widening: str | None = None
     matrices: str | None = None
+    group_dots: tuple[str, ...] | None = None
     narrowed: int = 1
+
+    @property
+    def dots_of_groups(self) -> tuple[str, ...]:
+        """The instructions for products with weights in groups."""
+        return self.dots if self.group_dots is None else self.group_dots
 
     def lanes(self, dtype_bits: int) -> int:
         """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
@@ -115,10 +122,13 @@ ARM64 = Device(
     parallel=True,
     by_element=True,
     widening="smull",
+    group_dots=("paired",),
     narrowed=2,
 )
 
-ARM64_DOTPROD = replace(ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",))
+ARM64_DOTPROD = replace(
+    ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",), group_dots=("sdot", "paired")
+)
 
 ARM64_I8MM = replace(ARM64_DOTPROD, name="arm64-i8mm", matrices="smmla", features=("dotprod", "i8mm"))
 
@@ -131,6 +141,7 @@ ARMV7 = Device(
     scratch_bytes=128 << 10,
     parallel=True,
     halves=False,
+    group_dots=("paired",),
 )
 
 DEVICES = {

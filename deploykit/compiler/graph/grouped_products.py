@@ -25,10 +25,11 @@ PLAIN_WIDTH = 16
 
 
 class GroupedProducts:
-    """Replaces the calls of one module. It remembers the weights that it packed, and the operands that it quantised."""
+    """Replaces the calls of one module: for weights in the layout of one device, by instructions of another one. It
+    remembers the weights that it packed, and the operands that it quantised."""
 
-    def __init__(self, builder: relax.BlockBuilder, device: Device, *, narrow: bool) -> None:
-        self._builder, self._device, self._narrow = builder, device, narrow
+    def __init__(self, builder: relax.BlockBuilder, layout: Device, *, device: Device, narrow: bool) -> None:
+        self._builder, self._layout, self._device, self._narrow = builder, layout, device, narrow
         self._packed: dict[int, tuple[relax.Expr, Sequence[relax.Constant]]] = {}
         self._quantised: dict[tuple[relax.Expr, str, int | None], list[relax.Var]] = {}
 
@@ -78,7 +79,7 @@ class GroupedProducts:
         """The packing of a weight, and its arrays in it."""
         codes = weight[0]
         rows, depth = (int(extent) for extent in codes.ty.shape)
-        width = self._device.lanes(32) if self._device.vector_bits else PLAIN_WIDTH
+        width = self._layout.lanes(32) if self._layout.vector_bits else PLAIN_WIDTH
         packing = GroupPacking(FORMATS[name], rows, depth, width)
         key = hash(codes.value)
         if key not in self._packed:

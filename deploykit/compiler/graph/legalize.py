@@ -71,14 +71,23 @@ class _Setting:
 
 
 def legalize(
-    mod: ir.IRModule, device: Device, note: Note = unheard, box: Box | None = None, *, narrow: bool = False
+    mod: ir.IRModule,
+    device: Device,
+    note: Note = unheard,
+    box: Box | None = None,
+    *,
+    narrow: bool = False,
+    computes: Device | None = None,
 ) -> ir.IRModule:
-    """`mod`, with every matrix product and convolution as kernels for `device`. `box` has the bounds of dims. `narrow`:
-    products with weights in groups of few bits take left operands in 8 bits.
+    """`mod`, with every matrix product and convolution as kernels for weights in the layout of `device`. `box` has the
+    bounds of dims. `narrow`: products with weights in groups of few bits take left operands in 8 bits. These have the
+    instructions of the device that `computes`, by default the same.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
-    legalizer = _Legalizer(mod, device, note, box or {}, narrow)
+    legalizer = _Legalizer(
+        mod, device, note, box or {}, partial(GroupedProducts, narrow=narrow, device=computes or device)
+    )
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
             legalizer.builder_.update_func(name, legalizer.visit_expr(func))
@@ -89,12 +98,14 @@ def legalize(
 
 @relax.expr_functor.mutator
 class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: ir.IRModule, device: Device, note: Note, box: Box, narrow: bool) -> None:
+    def __init__(
+        self, mod: ir.IRModule, device: Device, note: Note, box: Box, grouped: Callable[..., GroupedProducts]
+    ) -> None:
         super().__init__(mod)
         self.device, self.note, self.box = device, note, box
         self.name = ""
         self.packed: list[Packed] = []
-        self.grouped = GroupedProducts(self.builder_, device, narrow=narrow)
+        self.grouped = grouped(self.builder_, device)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self.name = binding.var.name

@@ -74,8 +74,10 @@ def variants(abis: Sequence[Abi]) -> list[Variant]:
     for abi in abis:
         for level in abi.levels:
             variant = native(find_cpu(level))
-            dots = variant.device.dots if abi.machine == "aarch64" else PLAIN_DOTS
-            device, layout = replace(variant.device, dots=dots), replace(ARM64, dots=dots)
+            device = variant.device
+            dots = device.dots if abi.machine == "aarch64" else PLAIN_DOTS
+            layout = replace(ARM64, dots=dots)
+            device = replace(device, dots=dots, group_dots=device.dots_of_groups)
             found.append(replace(variant, device=device, layout=layout))
     return found
 

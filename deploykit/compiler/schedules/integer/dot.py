@@ -116,6 +116,13 @@ def _sdot(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return _call("llvm.aarch64.neon.sdot", lanes, sums, right, left)  # the last factor may be an element of a vector
 
 
+def _paired(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    words = f"int32x{2 * lanes}"
+    products = left.astype(words) * right.astype(words)
+    even, odd = (tirx.Shuffle([products], list(range(start, 2 * lanes, 2))) for start in range(2))
+    return sums + even + odd
+
+
 def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + left.astype(f"int32x{lanes}") * right.astype(f"int32x{lanes}")
 
@@ -139,9 +146,11 @@ DOTS: Mapping[str, Dot] = {
         Dot("vpdpbusd", 4, "uint8", 0, False, _vpdpbusd),
         Dot("sdot", 4, "int8", 0, False, _sdot),
         Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
+        Dot("paired", 2, "int16", 2, False, _paired),
         Dot("widened", 1, "int16", 2, False, _widened),
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
     )
 }
-"""All known instructions. `widened` multiplies int32 lanes, for vectors without a dot product instruction.
+"""All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, for vectors without an
+instruction for dot products.
 `packed_4x8` is that of GPUs (`schedules.gpu.dots`)."""

@@ -71,13 +71,14 @@ GROUP_DOTS = (
     GroupDot("pmaddubsw", "int8", "uint8", 4),
     GroupDot("pmaddwd", "int16", "int16", 8, pairs=True),
     GroupDot("dot_i16x8", "int16", "int16", 8, pairs=True),
+    GroupDot("paired", "int16", "int16", 8, pairs=True),
 )
 """All of them, best first."""
 
 
 def dot_for(device: Device, packing: GroupPacking) -> GroupDot | None:
     """The best instruction of a device for codes of this format; None if it has none."""
-    fits = [dot for dot in GROUP_DOTS if dot.name in device.dots and packing.format.bits <= dot.most_bits]
+    fits = [dot for dot in GROUP_DOTS if dot.name in device.dots_of_groups and packing.format.bits <= dot.most_bits]
     return fits[0] if fits else None
 
 
