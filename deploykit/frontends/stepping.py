@@ -1,12 +1,12 @@
 """The function `step` of a decoder that reads texts part by part, and remembers what it has read.
 
 It takes tokens of any number of sequences, one after the other: parts of prompts and single tokens alike. Each token
-has its position in its sequence; its keys and values go to the pages of that sequence, which are the states of the
-model (`operators.pages`).
+has its position in its sequence; what layers remember of it goes to the pages of that sequence, which are the states of
+the model: keys and values (`operators.pages`), or a state that the next token goes on from (`operators.carried`).
 
     tokens     (tokens)             ids
     positions  (tokens)             the position of each in its sequence
-    sequences  (tokens)             the row of `pages` for its sequence
+    sequences  (tokens)             the row of `pages` for its sequence; its tokens follow each other
     pages      (sequences, blocks)  the pages of each sequence
     rows       (rows)               the tokens after which the next words are asked for
     logits     (rows, words)        their scores
@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.indices import checked
-from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
+from deploykit.compiler.operators.pages import Pages
 from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.architectures import Axis
 from deploykit.frontends.huggingface.arrays import extent
 from deploykit.frontends.huggingface.folder import Folder
+from deploykit.frontends.huggingface.memory import Memory, page_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -41,13 +42,15 @@ AT_ONCE, TOGETHER, USUAL_CONTEXT = 512, 64, 4096
 
 class Generating(NamedTuple):
     """A decoder that was imported to generate, its folder, its number of words, and the most tokens of a sequence. The
-    pages of what is more than `window` tokens back are not read again; None: all are."""
+    pages of what is more than `window` tokens back are not read again; None: all are. `memory` is what layers
+    remember."""
 
     model: ImportedModel
     folder: Folder
     words: int
     context: int
     window: int | None
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,6 @@ class Step:
 
 Body: TypeAlias = "Callable[[Context, Step, dict[str, Value]], Value]"
 """Gives the scores (rows, words) of a step, and replaces the states, which it gets by their names."""
-
-
-def cache_name(layer: int) -> str:
-    """The state of a layer."""
-    return f"cache_{layer}"
 
 
 def context_of(bounds: DimBounds, possible: int | None) -> int:
@@ -88,11 +86,9 @@ def context_of(bounds: DimBounds, possible: int | None) -> int:
     return high
 
 
-def add_step(
-    builder: ModelBuilder, bounds: DimBounds, context: int, caches: Sequence[tuple[int, int]], body: Body
-) -> None:
-    """Add `step` to a model: with sequences of at most `context` tokens, and for each layer the number and the size of
-    its heads of keys. Raises what `body` raises, and `UsageError` for bounds that are not possible."""
+def add_step(builder: ModelBuilder, bounds: DimBounds, context: int, memory: Memory, body: Body) -> None:
+    """Add `step` to a model: with sequences of at most `context` tokens, of which it remembers what `memory` says.
+    Raises what `body` raises, and `UsageError` for bounds that are not possible."""
 
     def within(name: str) -> DimBounds:
         return {name: bounds[name]} if name in bounds else {}
@@ -100,19 +96,19 @@ def add_step(
     # One token at a time is a step of its own; sizes of 1 are the beginning of each range.
     tokens, most = extent(builder, Axis(TOKENS, maximum=min(AT_ONCE, context)), within(TOKENS))
     sequences, together = extent(builder, Axis(SEQUENCES, maximum=TOGETHER), within(SEQUENCES))
-    most_blocks = -(-context // PAGE)
+    size = page_of(memory)
+    most_blocks = -(-context // size)
     blocks = builder.dim("blocks", 1, most_blocks)
     # By default as many as all sequences of the greatest length have.
     pages, _ = extent(builder, Axis(PAGES), within(PAGES) or {PAGES: (1, (together or 1) * most_blocks)})
     rows = builder.dim("rows", 0, most)
-    names = [cache_name(layer) for layer, _ in enumerate(caches)]
-    for name, (heads, size) in zip(names, caches, strict=True):
-        builder.state(name, "float32", shape_of(pages, heads, size))
+    for name, part in memory.items():
+        builder.state(name, "float32", part.shape(pages))
 
     def function(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
         ctx.site = Site("step", "step")
         ids = given["tokens"]
-        places = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], pages, context)
+        places = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], pages, context, size)
         asked = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")
         changed = dict(states)
         return {"logits": body(ctx, Step(ids, places, asked), changed)}, changed
@@ -124,7 +120,7 @@ def add_step(
         Port("pages", "int64", (sequences, blocks)),
         Port("rows", "int64", (rows,)),
     ]
-    builder.function("step", ports, function, names)
+    builder.function("step", ports, function, list(memory))
 
 
 def common_window(windows: Sequence[int | None]) -> int | None:

@@ -112,6 +112,7 @@ dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room,
     own->pages.sequences = 1;
     own->pages.size = own->task->page;
     own->pages.window = own->task->window;
+    own->pages.whole = own->task->whole;
     dk_pages_open(&own->pages, PLACE(PAGES));
     dk_pages_begin(&own->pages);
     own->caches.states = (unsigned char*)PLACE(STATES) + own->task->state_header;
@@ -304,6 +305,7 @@ static dk_status read_tokens(dk_language* own, dk_model* model) {
         dk_fill_tensor(&scores, own->scores, 4 * (size_t)own->task->words, DK_FLOAT32);
         status = own->task->run(model, inputs, &scores);
         if (status != DK_OK) {
+            dk_pages_fail(&own->pages, 0);
             return status;
         }
         dk_pages_append(&own->pages, 0, more);
