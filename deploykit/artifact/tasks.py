@@ -99,8 +99,9 @@ class FormEntry(Entry):
 
 class LanguageEntry(_Task):
     """A model that continues texts. A sequence has at most `context` tokens; their keys and values are in pages of
-    `page` tokens. What is more than `window` tokens back is not read again; None: all is. There are `words` tokens, and
-    one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
+    `page` tokens. What is more than `window` tokens back is not read again; None: all is. With `whole`, a page
+    also has a state that goes on from token to token: a sequence is cut where a page ends. There are `words` tokens,
+    and one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
     `special` tokens by their names; without one, there is none. `form` is what the template does, for runtimes without
     that language; None if it does more. `build` tells what a model remembers from what other builds do: a checksum of
     its steps and weights."""
@@ -111,6 +112,7 @@ class LanguageEntry(_Task):
     page: int
     words: int
     window: int | None = None
+    whole: bool = False
     stops: tuple[int, ...] = ()
     template: str = ""
     special: Mapping[str, str] = {}

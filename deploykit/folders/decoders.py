@@ -22,4 +22,4 @@ def generating_file(
     found = import_decoder(path, dims, longest_of(folder), keep_bits=keep_bits, cache=cache)
     if found is None:
         return None
-    return with_language(Generating(found.model, folder, found.words, found.context, found.window))
+    return with_language(Generating(found.model, folder, found.words, found.context, found.window, found.memory))

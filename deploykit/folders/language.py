@@ -10,11 +10,11 @@ from typing import Any
 
 from deploykit.artifact.tasks import LanguageEntry
 from deploykit.compiler.model import DimBounds, ImportedModel
-from deploykit.compiler.operators.pages import PAGE
 from deploykit.errors import UsageError
 from deploykit.folders.tasks import tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.generation import import_step
+from deploykit.frontends.huggingface.memory import carries, page_of
 from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
 from deploykit.frontends.stepping import Generating
 from deploykit.language.form import NoForm, form_of
@@ -54,9 +54,10 @@ def _task(found: Generating) -> LanguageEntry:
         outputs=("logits",),
         files=(FILE,),
         context=found.context,
-        page=PAGE,
+        page=page_of(found.memory),
         words=found.words,
         window=found.window,
+        whole=carries(found.memory),
         stops=_stops(found.folder, found.words),
         template=_template(found.folder),
         special=_special(found.folder),

@@ -1,12 +1,12 @@
 """The function `step` of a decoder that reads texts part by part, and remembers what it has read.
 
 It takes tokens of any number of sequences, one after the other: parts of prompts and single tokens alike. Each token
-has its position in its sequence; its keys and values go to the pages of that sequence, which are the states of the
-model (`operators.pages`).
+has its position in its sequence; what layers remember of it goes to the pages of that sequence, which are the states of
+the model: keys and values (`operators.pages`), or a state that the next token goes on from (`operators.carried`).
 
     tokens     (tokens)             ids
     positions  (tokens)             the position of each in its sequence
-    sequences  (tokens)             the row of `pages` for its sequence
+    sequences  (tokens)             the row of `pages` for its sequence; its tokens follow each other
     pages      (sequences, blocks)  the pages of each sequence
     rows       (rows)               the tokens after which the next words are asked for
     logits     (rows, words)        their scores
@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.indices import checked
-from deploykit.compiler.operators.pages import PAGE, Cache, Pages, shape_of
+from deploykit.compiler.operators.pages import Cache, Pages
 from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.architectures import Axis
 from deploykit.frontends.huggingface.arrays import extent
 from deploykit.frontends.huggingface.folder import Folder
+from deploykit.frontends.huggingface.memory import Memory, cache_name, page_of, scales_name
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
@@ -41,13 +42,15 @@ AT_ONCE, TOGETHER, USUAL_CONTEXT = 512, 64, 4096
 
 class Generating(NamedTuple):
     """A decoder that was imported to generate, its folder, its number of words, and the most tokens of a sequence. The
-    pages of what is more than `window` tokens back are not read again; None: all are."""
+    pages of what is more than `window` tokens back are not read again; None: all are. `memory` is what layers
+    remember."""
 
     model: ImportedModel
     folder: Folder
     words: int
     context: int
     window: int | None
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,11 @@ def attended(
     """Attention of a layer to queries, keys and values (1, tokens, heads * size), of which the last two are remembered
     (`operators.pages`)."""
     queries, keys, values = operands
-    names = cache_names(layer)
+    name = cache_name(layer)
+    names = (name, scales_name(name))
     cache = pages.stored(Cache(*(states[name] for name in names if name in states)), keys, values)
     states.update(zip(names, (part for part in cache if part is not None), strict=False))
     return pages.attended(queries, cache, scale=scale, window=window, softcap=softcap)
-
-
-def cache_names(layer: int) -> tuple[str, str]:
-    """The states of a layer: its cache, and the scales of that, if it has some."""
-    return f"cache_{layer}", f"cache_scales_{layer}"
 
 
 def context_of(bounds: DimBounds, possible: int | None) -> int:
@@ -108,16 +107,10 @@ def context_of(bounds: DimBounds, possible: int | None) -> int:
 
 
 def add_step(
-    builder: ModelBuilder,
-    bounds: DimBounds,
-    context: int,
-    caches: Sequence[tuple[int, int]],
-    body: Body,
-    dtype: str = "float32",
+    builder: ModelBuilder, bounds: DimBounds, context: int, memory: Memory, body: Body, dtype: str = "float32"
 ) -> None:
-    """Add `step` to a model: with sequences of at most `context` tokens, and for each layer the number and the size of
-    its heads of keys, which are remembered in this `dtype`. Raises what `body` raises, and `UsageError` for bounds that
-    are not possible."""
+    """Add `step` to a model: with sequences of at most `context` tokens, of which it remembers what `memory` says, keys
+    and values in this `dtype`. Raises what `body` raises, and `UsageError` for bounds that are not possible."""
 
     def within(name: str) -> DimBounds:
         return {name: bounds[name]} if name in bounds else {}
@@ -125,24 +118,20 @@ def add_step(
     # One token at a time is a step of its own; sizes of 1 are the beginning of each range.
     tokens, most = extent(builder, Axis(TOKENS, maximum=min(AT_ONCE, context)), within(TOKENS))
     sequences, together = extent(builder, Axis(SEQUENCES, maximum=TOGETHER), within(SEQUENCES))
-    most_blocks = -(-context // PAGE)
+    size = page_of(memory)
+    most_blocks = -(-context // size)
     blocks = builder.dim("blocks", 1, most_blocks)
     # By default as many as all sequences of the greatest length have.
     pages, _ = extent(builder, Axis(PAGES), within(PAGES) or {PAGES: (1, (together or 1) * most_blocks)})
     rows = builder.dim("rows", 0, most)
-    names: list[str] = []
-    for layer, (heads, size) in enumerate(caches):
-        numbers, scales = cache_names(layer)
-        builder.state(numbers, dtype, shape_of(pages, heads, size))
-        names.append(numbers)
-        if dtype == "int8":
-            builder.state(scales, "float32", shape_of(pages, heads, 1))
-            names.append(scales)
+    states = [port for name, part in memory.items() for port in part.ports(name, pages, dtype)]
+    for port in states:
+        builder.state(port.name, port.dtype, port.shape)
 
     def function(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
         ctx.site = Site("step", "step")
         ids = given["tokens"]
-        places = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], pages, context)
+        places = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], pages, context, size)
         asked = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")
         changed = dict(states)
         return {"logits": body(ctx, Step(ids, places, asked), changed)}, changed
@@ -154,7 +143,7 @@ def add_step(
         Port("pages", "int64", (sequences, blocks)),
         Port("rows", "int64", (rows,)),
     ]
-    builder.function("step", ports, function, names)
+    builder.function("step", ports, function, [port.name for port in states])
 
 
 def common_window(windows: Sequence[int | None]) -> int | None:

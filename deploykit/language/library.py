@@ -14,7 +14,8 @@ class CPages(ctypes.Structure):
     """`dk_pages`."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("count", "sequences", "blocks", "size", "window", "unused")),
+        *((name, ctypes.c_int32) for name in ("count", "sequences", "blocks", "size", "window", "whole")),
+        ("unused", ctypes.c_int32),
         *((name, ctypes.c_void_p) for name in ("table", "lengths", "first", "holders")),
     )
 
@@ -88,7 +89,7 @@ def library() -> ctypes.CDLL:
 
 def library_of(folder: Path) -> ctypes.CDLL:
     """The library of an artifact, if it runs on this machine and has these functions; else that for Python."""
-    found = library_with(folder, "dk_confirm")
+    found = library_with(folder, "dk_pages_fail")
     return library() if found is None else _declared(found)
 
 
@@ -103,6 +104,7 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
         ("dk_pages_reserve", ctypes.c_bool, place, number, number),
         ("dk_pages_append", None, place, number, number),
         ("dk_pages_cut", None, place, number, number),
+        ("dk_pages_fail", None, place, number),
         ("dk_pages_end", None, place, number),
         ("dk_saved_bytes", size, place, number, number, place, size),
         ("dk_save", None, place, number, place, number, place, ctypes.c_char_p, size, place),

@@ -20,10 +20,12 @@ class PageTable:
         size: int,
         window: int | None,
         functions: ctypes.CDLL | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         self.library = functions or library()
         self._memory = np.zeros(self.library.dk_pages_bytes(count, sequences, blocks) // 8, np.int64)
-        self._pages = CPages(count, sequences, blocks, size, window or 0, 0)
+        self._pages = CPages(count, sequences, blocks, size, window or 0, whole, 0)
         self.place = ctypes.byref(self._pages)
         self.library.dk_pages_open(self.place, self._memory.ctypes.data)
         self.table = self._memory[: sequences * blocks].reshape(sequences, blocks)
@@ -57,8 +59,13 @@ class PageTable:
         self.library.dk_pages_append(self.place, sequence, more)
 
     def cut(self, sequence: int, length: int) -> None:
-        """Forget tokens behind the first `length`, and those that share a page with others."""
+        """Forget tokens behind the first `length`, and those that share a page with others; with `whole` also those of
+        a page that does not remain as a whole."""
         self.library.dk_pages_cut(self.place, sequence, length)
+
+    def fail(self, sequence: int) -> None:
+        """A step with further tokens did not end: forget what it may have changed."""
+        self.library.dk_pages_fail(self.place, sequence)
 
     def end(self, sequence: int) -> None:
         self.library.dk_pages_end(self.place, sequence)

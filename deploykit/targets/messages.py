@@ -65,6 +65,7 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "page": task.page,
         "words": task.words,
         "window": task.window or 0,
+        "whole": int(task.whole),
         "ends": task.stops,
         "pages_dim": [dim.name for dim in function.dims].index("pages"),
         "joints": _joints(task.form),

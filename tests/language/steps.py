@@ -25,9 +25,10 @@ class Steps:
         sequences: int = 4,
         blocks: int = 4,
         window: int | None = None,
+        size: int = PAGE,
     ) -> None:
         self.run = run
-        self.pages = PageTable(count, sequences, blocks, PAGE, window)
+        self.pages = PageTable(count, sequences, blocks, size, window)
 
     def __call__(self, *parts: Part) -> list[np.ndarray]:
         """The scores (tokens, words) after each token of each part."""

@@ -12,7 +12,8 @@ from deploykit.compiler.model import ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
-from deploykit.frontends.stepping import attended, cache_names
+from deploykit.frontends.huggingface.memory import cache_name, scales_name
+from deploykit.frontends.stepping import attended
 from deploykit.sessions.session import Session
 from tests.runtimes import Runtime
 
@@ -40,12 +41,12 @@ class Attention:
             builder.dim("blocks", 1, 16),
         )
         pages = builder.dim("pages", 1, 64)
-        numbers, scales = cache_names(0)
+        numbers = cache_name(0)
         builder.state(numbers, self.dtype, shape_of(pages, self.heads, self.size))
         names = [numbers]
         if self.dtype == "int8":
-            names.append(scales)
-            builder.state(scales, "float32", shape_of(pages, self.heads, 1))
+            names.append(scales_name(numbers))
+            builder.state(names[-1], "float32", shape_of(pages, self.heads, 1))
 
         def step(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
             ctx.site = Site("attention", "attention")

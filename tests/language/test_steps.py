@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from deploykit.frontends.huggingface.generation import SCORES, import_step
+from deploykit.frontends.huggingface.memory import page_of
 from tests.frontends.huggingface.cases import CASES
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import Golden, close, golden
@@ -64,4 +65,5 @@ def test_families(tmp_path: Path, name: str, runtime: Runtime) -> None:
     found = import_step(tmp_path / "model", {"pages": (1, 16)})
     with runtime.session(found.model) as session:
         session.reset({"pages": 8})
-        check(stored, Steps(session.run, 8, blocks=-(-found.context // 32), window=found.window), 3)
+        size = page_of(found.memory)
+        check(stored, Steps(session.run, 8, blocks=-(-found.context // size), window=found.window, size=size), 3)

@@ -71,28 +71,38 @@ class Cache(NamedTuple):
 @dataclass(frozen=True)
 class Pages:
     """Where the tokens of a step are: `positions` (tokens) in their sequences, `sequences` (tokens), the row of `table`
-    (sequences, blocks) that lists the pages of each token's sequence. `count` is the number of pages."""
+    (sequences, blocks) that lists the pages of each token's sequence. `count` is the number of pages, and `size` that
+    of tokens of a page: `PAGE`, where it has their keys and values."""
 
     ctx: Context
     positions: Value
     sequences: Value
     table: Value
     count: IntExpr
+    size: int = PAGE
 
     @classmethod
     def checked(
-        cls, ctx: Context, positions: Value, sequences: Value, table: Value, count: IntExpr, context: int
+        cls,
+        ctx: Context,
+        positions: Value,
+        sequences: Value,
+        table: Value,
+        count: IntExpr,
+        context: int,
+        size: int = PAGE,
     ) -> Pages:
         """The same, where a run with a position, a sequence or a page that is not there is refused. A sequence has at
         most `context` tokens."""
         rows, blocks = table.shape
-        last = ctx.simplify(minimum(blocks * PAGE, context) - 1)
+        last = ctx.simplify(minimum(blocks * size, context) - 1)
         return cls(
             ctx,
             checked(ctx, positions, [(0, last)], 0, "positions"),
             checked(ctx, sequences, [(0, rows - 1)], 1, "sequences"),
             checked(ctx, table, [(0, count - 1)], 2, "pages"),
             count,
+            size,
         )
 
     @property
@@ -102,18 +112,24 @@ class Pages:
     @cached_property
     def places(self) -> Value:
         """The place of each token in the cache: `page * PAGE + place in the page`."""
-        rows, blocks = self.table.shape
 
         def build(positions: te.Tensor, sequences: te.Tensor, table: te.Tensor) -> te.Tensor:
             def element(token: ir.Expr) -> ir.Expr:
-                position = _inside(positions(token), blocks * PAGE)
-                row = _inside(sequences(token), rows)
-                page = _inside(table(row, tirx.truncdiv(position, expr(PAGE))), self.count)
+                position = self.position(positions(token))
+                page = self.page(table, sequences(token), tirx.truncdiv(position, expr(PAGE)))
                 return page * PAGE + tirx.truncmod(position, expr(PAGE))
 
             return compute((self.tokens,), element, name="places")
 
         return self.ctx.kernel("places", build, self.positions, self.sequences, self.table, dtype="int64")
+
+    def position(self, given: ir.Expr) -> ir.Expr:
+        """A position that is in the table."""
+        return _inside(given, self.table.shape[1] * self.size)
+
+    def page(self, table: te.Tensor, sequence: ir.Expr, block: ir.Expr) -> ir.Expr:
+        """The page of a block of a sequence."""
+        return _inside(table(_inside(sequence, self.table.shape[0]), block), self.count)
 
     def stored(self, cache: Cache, keys: Value, values: Value) -> Cache:
         """`cache` with the keys and values of the tokens, each (1, tokens, heads * size), at their places, which

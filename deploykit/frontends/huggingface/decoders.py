@@ -15,6 +15,7 @@ from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.blocks import head_size
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
+from deploykit.frontends.huggingface.memory import Cached, Memory, cache_name
 from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, Way, head, text_encoder, untyped
 from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor
@@ -94,10 +95,14 @@ class Heads:
         return cls(c.num_attention_heads, c.get("num_key_value_heads") or c.num_attention_heads, size)
 
 
-def alike(c: Config) -> list[tuple[int, int]]:
-    """Heads of keys that are the same in all layers."""
-    heads = Heads.of(c)
-    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
+def alike(c: Config) -> Memory:
+    """Keys and values with the same heads in all layers."""
+    return cached(c, Heads.of(c))
+
+
+def cached(c: Config, heads: Heads) -> Memory:
+    """Keys and values with these heads in all layers."""
+    return {cache_name(layer): Cached(heads.keys, heads.size) for layer in range(c.num_hidden_layers)}
 
 
 Norm: TypeAlias = Callable[[Module, str, Tensor], Tensor]

@@ -75,6 +75,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
         *("pooler_output_size", "num_channels", "num_mel_bins", "num_queries", "num_stages", "num_encoder_blocks"),
         *("window_size", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups", "num_ln_in_parallel_attn"),
         *("relative_attention_num_buckets", "relative_attention_max_distance", "attention_head_size", "conv_groups"),
+        *("state_size", "conv_L_cache", "block_multiple_of"),
     ),
     SIZES: (
         *("depths", "hidden_sizes", "patch_sizes", "strides", "sr_ratios"),
@@ -82,14 +83,14 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     ),
     SIDES: ("image_size", "patch_size"),
     INTEGER: ("pad_token_id",),
-    INTEGERS: ("mlp_only_layers", "no_rope_layers"),
+    INTEGERS: ("mlp_only_layers", "no_rope_layers", "full_attn_idxs"),
     IDS: ("eos_token_id",),
     NATURAL: ("type_vocab_size", "max_window_layers", "sliding_window", "conv_kernel_size"),
     FROM_MINUS_ONE: ("position_buckets", "max_relative_positions"),
     POSITIVE: (
         *("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps", "mlp_ratio", "query_pre_attn_scalar"),
         *("rope_theta", "global_rope_theta", "local_rope_theta", "rope_local_base_freq", "partial_rotary_factor"),
-        *("attn_logit_softcapping", "final_logit_softcapping"),
+        *("attn_logit_softcapping", "final_logit_softcapping", "mixer_rms_eps", "expand", "block_ffn_dim_multiplier"),
     ),
     POSITIVES: ("mlp_ratios",),
     NONNEGATIVE: ("layer_scale_init_value",),
@@ -100,6 +101,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
         *("scale_attn_by_inverse_layer_idx", "position_biased_input", "parallel_attn", "new_decoder_architecture"),
         *("multi_query", "norm_topk_prob", "do_layer_norm_before", "do_stable_layer_norm", "vision_use_head"),
         *("downsample_in_first_stage", "downsample_in_bottleneck", "legacy"),
+        *("use_bias", "use_conv_bias", "block_auto_adjust_ff_dim"),
     ),
     NAME: (
         *("hidden_act", "hidden_activation", "activation_function", "activation", "classifier_activation"),

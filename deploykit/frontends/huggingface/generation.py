@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,12 @@ from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.model import DimBounds
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.model import ModelBuilder
+from deploykit.compiler.operators.carried import Slots
 from deploykit.compiler.operators.indexing import pick
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.complete import check_fixed, check_read
 from deploykit.frontends.huggingface.folder import Folder, read_folder
-from deploykit.frontends.huggingface.registry import Family, Text, Way, find_family
+from deploykit.frontends.huggingface.registry import Carry, Family, Text, Way, find_family
 from deploykit.frontends.huggingface.tensors import Module, Tensor, Weights
 from deploykit.frontends.stepping import Generating, Step, add_step, attended, common_window, context_of
 
@@ -30,8 +32,9 @@ SCORES = ("ForCausalLM", "LMHeadModel")
 
 @dataclass(frozen=True)
 class Part(Text):
-    """Tokens of several sequences, whose earlier tokens are in `pages`. `states` are the caches by the names of states,
-    which layers replace; `rows` are the tokens whose next words are asked for. `windows` collects those of layers."""
+    """Tokens of several sequences, whose earlier tokens are in `pages`. `states` are what is remembered of them, by the
+    names of states, which layers replace; `rows` are the tokens whose next words are asked for. `windows` collects
+    those of layers."""
 
     pages: Pages | None = None
     rows: Tensor | None = None
@@ -63,6 +66,18 @@ class Part(Text):
             softcap=way.softcap,
         )
         return q.of(found)
+
+    @cached_property
+    def slots(self) -> Slots:
+        assert self.pages is not None
+        return Slots.of_pages(self.pages)
+
+    def counting(self, x: Tensor) -> Tensor:
+        return x
+
+    def carried(self, name: str, _rows: int, x: Tensor, run: Carry) -> Tensor:
+        self.states[name], y = run(self.slots, self.states[name])
+        return x.of(y).reshape(*x.shape)
 
     def asked(self, x: Tensor) -> Tensor:
         assert self.rows is not None
@@ -101,6 +116,7 @@ def import_step(source: Path | Folder, dims: DimBounds | None = None, cache: str
 def _imported(folder: Folder, family: Family, bounds: DimBounds, cache: str) -> Generating:
     assert family.remembers is not None
     context = context_of(bounds, family.positions(folder.config))
+    memory = family.remembers(folder.config)
     builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
     weights = Weights(folder.path, folder.weights)
     windows: list[int | None] = []
@@ -116,9 +132,9 @@ def _imported(folder: Folder, family: Family, bounds: DimBounds, cache: str) -> 
         return logits.reshape(*logits.shape[1:]).value
 
     try:
-        add_step(builder, bounds, context, family.remembers(folder.config), body, cache)
+        add_step(builder, bounds, context, memory, body, cache)
     except Unsupported as error:
         raise UnsupportedModelError(f"{folder.path} cannot be built to generate: {error}") from error
     check_read(family, folder, weights)
     model = replace(builder.model(), files=folder.files)
-    return Generating(model, folder, int(folder.config.vocab_size), context, common_window(windows))
+    return Generating(model, folder, int(folder.config.vocab_size), context, common_window(windows), memory)

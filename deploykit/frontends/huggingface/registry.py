@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from deploykit.compiler.operators.carried import Slots
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface import families
 from deploykit.frontends.huggingface.folder import Config
+from deploykit.frontends.huggingface.memory import Memory
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
+
+if TYPE_CHECKING:
+    from deploykit.compiler.operators.building.value import Value
 
 Outputs: TypeAlias = Mapping[str, Tensor]
 """Results by the names that transformers gives them."""
@@ -71,6 +76,20 @@ class Text:
             softcap=way.softcap,
         )
 
+    @cached_property
+    def slots(self) -> Slots:
+        """Where states that are carried along tokens are."""
+        return Slots.of_texts(self.ids.ctx, *self.ids.shape)
+
+    def counting(self, x: Tensor) -> Tensor:
+        """States of tokens (batch, length, width), 0 where they do not count."""
+        return x * self.mask.reshape(*self.mask.shape, 1).cast("float32")
+
+    def carried(self, name: str, rows: int, x: Tensor, run: Carry) -> Tensor:
+        """What `run` computes, like `x` (batch, length, channels), with a state of so many rows of this name."""
+        state = x.ctx.zeros(name, (self.ids.shape[0], rows, x.shape[2]), "float32")
+        return x.of(run(self.slots, state)[1]).reshape(*x.shape)
+
     def asked(self, x: Tensor) -> Tensor:
         """The states of the tokens for which scores of the next words are asked: all."""
         return x
@@ -88,6 +107,9 @@ class Way:
     softcap: float = 0.0
 
 
+Carry: TypeAlias = "Callable[[Slots, Value], tuple[Value, Value]]"
+"""Computes the new state and results (tokens, channels), from a state."""
+
 Encoder: TypeAlias = Callable[[Module, Config, Text], Tensor]
 """Computes the last hidden state (batch, seq, width)."""
 
@@ -104,8 +126,8 @@ class Family:
     an ending of `heads`. `defaults` are the values of entries that a configuration may lack. `aliases` are the family's
     own names of entries, and the usual ones. `fixed` are entries that must have this value if they are there, because
     the family computes nothing else. `harmless` are entries that change no results. `unread` are beginnings of names of
-    weights that a file may have although no result needs them. `remembers(config)` gives the number and the size of the
-    heads of keys of each layer of a decoder, which remembers the keys and values of tokens; None for other models."""
+    weights that a file may have although no result needs them. `remembers(config)` gives what a decoder
+    remembers of tokens; None for other models."""
 
     name: str
     prefix: str
@@ -118,7 +140,7 @@ class Family:
     fixed: Mapping[str, Any]
     harmless: tuple[str, ...]
     unread: tuple[str, ...]
-    remembers: Callable[[Config], Sequence[tuple[int, int]]] | None = None
+    remembers: Callable[[Config], Memory] | None = None
     heads: dict[str, Head] = field(default_factory=dict)
 
 
@@ -156,7 +178,7 @@ def text_encoder(
     fixed: Mapping[str, Any] = EMPTY,
     harmless: tuple[str, ...] = (),
     unread: tuple[str, ...] = (),
-    remembers: Callable[[Config], Sequence[tuple[int, int]]] | None = None,
+    remembers: Callable[[Config], Memory] | None = None,
 ) -> Callable[[Encoder], Encoder]:
     """Registers an encoder of texts for types of configurations, each with the beginning of its architectures' names.
     The other arguments are those of `Family`."""

@@ -22,6 +22,7 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
  * @property {number} page tokens of a page
  * @property {number} words
  * @property {number | null} window
+ * @property {boolean} whole
  * @property {number[]} stops tokens that end an answer
  * @property {{ joints: Record<string, string>, trimmed: string[] } | null} form of conversations
  */
@@ -32,11 +33,12 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
  * @property {WebAssembly.Memory} memory
  * @property {{ value: number }} __heap_base
  * @property {(count: number, sequences: number, blocks: number) => number} pages_bytes
- * @property {(count: number, sequences: number, blocks: number, size: number, window: number, memory: number) => void} pages_open
+ * @property {(...values: number[]) => void} pages_open
  * @property {() => number} pages_begin
  * @property {(sequence: number, more: number) => number} pages_reserve
  * @property {(sequence: number, more: number) => void} pages_append
  * @property {(sequence: number, length: number) => void} pages_cut
+ * @property {(sequence: number) => void} pages_fail
  * @property {(sequence: number) => void} pages_end
  * @property {(sequence: number) => number} pages_length
  * @property {(sequence: number) => number} pages_row
@@ -87,7 +89,7 @@ class Chooser {
    * @param {Task} task
    * @param {number} count pages
    */
-  constructor(own, { words, context, page, window }, count) {
+  constructor(own, { words, context, page, window, whole }, count) {
     this.#own = own;
     this.#words = words;
     this.count = count;
@@ -113,7 +115,7 @@ class Chooser {
     if (missing > 0) {
       own.memory.grow(Math.ceil(missing / (1 << 16)));
     }
-    own.pages_open(count, SEQUENCES, blocks, page, window ?? 0, this.#at.pages);
+    own.pages_open(count, SEQUENCES, blocks, page, window ?? 0, Number(whole), this.#at.pages);
   }
 
   /** The pages of a sequence, as many as `tokens` need; those that are gone are 0. */
@@ -249,16 +251,17 @@ function methodsOf(loaded, { task, tokenizer, own }) {
     const rows = count === left ? [BigInt(count - 1)] : [];
     const whole = (/** @type {bigint[]} */ numbers) => ({ data: BigInt64Array.from(numbers), shape: [numbers.length] });
     const began = performance.now();
-    const found = await step.run(
-      {
-        tokens: whole(part.map(BigInt)),
-        positions: whole(part.map((_, index) => BigInt(start + index))),
-        sequences: whole(part.map(() => 0n)),
-        pages: { data: /** @type {Chooser} */ (chooser).row(sequence.row, used), shape: [1, used] },
-        rows: whole(rows),
-      },
-      { signal },
-    );
+    const inputs = {
+      tokens: whole(part.map(BigInt)),
+      positions: whole(part.map((_, index) => BigInt(start + index))),
+      sequences: whole(part.map(() => 0n)),
+      pages: { data: /** @type {Chooser} */ (chooser).row(sequence.row, used), shape: [1, used] },
+      rows: whole(rows),
+    };
+    const found = await step.run(inputs, { signal }).catch((error) => {
+      own.pages_fail(sequence.row);
+      throw error;
+    });
     pace = count / (performance.now() - began);
     own.pages_append(sequence.row, count);
     return rows.length ? /** @type {Float32Array} */ (found[task.outputs[0]].data) : null;

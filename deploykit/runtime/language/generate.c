@@ -112,6 +112,7 @@ dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room,
     own->pages.sequences = 1;
     own->pages.size = own->task->page;
     own->pages.window = own->task->window;
+    own->pages.whole = own->task->whole;
     dk_pages_open(&own->pages, PLACE(PAGES));
     dk_pages_begin(&own->pages);
     own->caches.states = (unsigned char*)PLACE(STATES) + own->task->state_header;
@@ -334,6 +335,8 @@ static dk_status read_some(dk_language* own, dk_model* model) {
     status = own->task->run(model, inputs, &scores);
     if (status == DK_OK) {
         dk_pages_append(&own->pages, 0, more);
+    } else {
+        dk_pages_fail(&own->pages, 0);
     }
     return status;
 }

@@ -38,6 +38,7 @@ typedef struct dk_language_task {
     int32_t context; /* tokens of a sequence */
     int32_t page;    /* tokens of a page */
     int32_t window;  /* tokens that the model looks back; 0: all */
+    int32_t whole;   /* 1: pages have states; see dk_pages */
     const int32_t* ends;
     int32_t end_count;
     /* What stands in front of a message or the end, by who spoke before (the last row: nobody) and who speaks (the last

@@ -21,6 +21,7 @@ typedef struct dk_pages {
     int32_t blocks;    /* pages of one sequence */
     int32_t size;      /* tokens of a page */
     int32_t window;    /* tokens that the model looks back, with the newest one; 0: all */
+    int32_t whole;     /* 1: a page also has a state, which goes on: what is cut ends where a page ends */
     int32_t unused;    /* pages that no sequence holds */
     int64_t* table;    /* (sequences, blocks): the pages of each sequence; -1: none */
     int32_t* lengths;  /* tokens of each sequence whose keys and values are there; -1: no such sequence */
@@ -31,7 +32,7 @@ typedef struct dk_pages {
 /* Bytes of memory for so many pages and sequences, at a multiple of 8. */
 size_t dk_pages_bytes(int32_t count, int32_t sequences, int32_t blocks);
 
-/* Begin: no sequences. The fields up to `window` are set, and `memory` has `dk_pages_bytes`. */
+/* Begin: no sequences. The fields up to `whole` are set, and `memory` has `dk_pages_bytes`. */
 void dk_pages_open(dk_pages* pages, void* memory);
 
 /* A new sequence without tokens: its row of the table, or -1 if there are too many. */
@@ -49,8 +50,12 @@ bool dk_pages_reserve(dk_pages* pages, int32_t sequence, int32_t more);
 void dk_pages_append(dk_pages* pages, int32_t sequence, int32_t more);
 
 /* Forget all tokens of a sequence but the first `length`. Those that remain in a page that others hold, too, are
-   forgotten with it: its length says how many are left. With pages given back that these tokens need, none is left. */
+   forgotten with it, and with `whole` those of any page that does not remain as a whole: its length says how many are
+   left. With pages given back that these tokens need, none is left. */
 void dk_pages_cut(dk_pages* pages, int32_t sequence, int32_t length);
+
+/* A step with tokens behind those of a sequence did not end: forget what it may have changed. */
+void dk_pages_fail(dk_pages* pages, int32_t sequence);
 
 /* End a sequence. */
 void dk_pages_end(dk_pages* pages, int32_t sequence);

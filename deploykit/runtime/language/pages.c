@@ -141,6 +141,9 @@ void dk_pages_cut(dk_pages* pages, int32_t sequence, int32_t length) {
         length = 0;
     }
     int32_t block = length / pages->size;
+    if (pages->whole) {
+        length = block * pages->size;
+    }
     if (length % pages->size && row[block] >= 0 && pages->holders[row[block]] > 1) {
         length = block * pages->size;
     }
@@ -154,6 +157,12 @@ void dk_pages_cut(dk_pages* pages, int32_t sequence, int32_t length) {
     pages->lengths[sequence] = length;
     if (length == 0) {
         pages->first[sequence] = 0;
+    }
+}
+
+void dk_pages_fail(dk_pages* pages, int32_t sequence) {
+    if (pages->whole) {
+        dk_pages_cut(pages, sequence, pages->lengths[sequence] - 1);
     }
 }
 

@@ -11,12 +11,15 @@ EXPORT(pages_bytes) size_t dk_web_pages_bytes(int32_t count, int32_t sequences, 
 }
 
 EXPORT(pages_open)
-void dk_web_pages_open(int32_t count, int32_t sequences, int32_t blocks, int32_t size, int32_t window, void* memory) {
+void dk_web_pages_open(
+    int32_t count, int32_t sequences, int32_t blocks, int32_t size, int32_t window, int32_t whole, void* memory
+) {
     pages.count = count;
     pages.sequences = sequences;
     pages.blocks = blocks;
     pages.size = size;
     pages.window = window;
+    pages.whole = whole;
     dk_pages_open(&pages, memory);
 }
 
@@ -34,6 +37,10 @@ EXPORT(pages_append) void dk_web_pages_append(int32_t sequence, int32_t more) {
 
 EXPORT(pages_cut) void dk_web_pages_cut(int32_t sequence, int32_t length) {
     dk_pages_cut(&pages, sequence, length);
+}
+
+EXPORT(pages_fail) void dk_web_pages_fail(int32_t sequence) {
+    dk_pages_fail(&pages, sequence);
 }
 
 EXPORT(pages_end) void dk_web_pages_end(int32_t sequence) {

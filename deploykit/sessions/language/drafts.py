@@ -34,6 +34,8 @@ MOST, DRAWN = 8, 4
 OTHER_NUMBERS = 0x5851F42D4C957F2D
 """What the seed of guesses differs in: they must not depend on the random numbers that confirm them."""
 
+CARRIED = "this model carries a state from token to token, which cannot go back one token"
+
 
 class Guess(NamedTuple):
     """A token that may follow, and the probabilities (words) by which it was drawn; None: it was not drawn."""
@@ -122,14 +124,19 @@ class Drafts:
 
 def drafts_of(draft: Any, language: Language, settings: Sampling, earlier: Drafts | None) -> Ngrams | Drafts | None:
     """What guesses tokens for an answer: by `"ngram"`, or a session of a smaller model. What that remembers of an
-    `earlier` answer is not read again. Raises `UsageError` for anything else, and for another vocabulary."""
+    `earlier` answer is not read again. Raises `UsageError` for anything else, for another vocabulary, and for models
+    that go back to the beginning of a page after each wrong guess."""
     if draft is None:
         return None
+    if language.task.whole:
+        raise UsageError(f"{CARRIED}: it writes slower with guesses; leave out 'draft'")
     if isinstance(draft, str) and draft == "ngram":
         return Ngrams()
     other = getattr(draft, "language", None)
     if not isinstance(other, Language):
         raise UsageError(f"draft is {draft!r:.40}; there is 'ngram', a session of a smaller model, or None")
+    if other.task.whole:
+        raise UsageError(f"the draft cannot guess: {CARRIED}: take another one, or 'ngram'")
     if other.vocabulary != language.vocabulary:
         raise UsageError(
             f"the draft has another vocabulary ({other.task.words} words) than the model ({language.task.words}): take "

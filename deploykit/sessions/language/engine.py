@@ -93,7 +93,9 @@ class Language:
 
     def _table(self, count: int) -> PageTable:
         self._reset({PAGES: count})
-        return PageTable(count, self._most, self._blocks, self.task.page, self.task.window, self.library)
+        return PageTable(
+            count, self._most, self._blocks, self.task.page, self.task.window, self.library, whole=self.task.whole
+        )
 
     def resize(self, pages: int | None = None) -> None:
         """Forget all, with memory for so many pages, by default for one sequence of the greatest length."""
@@ -151,7 +153,8 @@ class Language:
     def fork(self, sequence: Sequence) -> Sequence:
         """A new sequence with the same tokens, which shares what the model remembers of them."""
         with self._lock:
-            row = self.pages.fork(self._row(sequence), len(sequence.tokens))
+            # The last token is read again: the scores of what follows are asked for.
+            row = self.pages.fork(self._row(sequence), len(sequence.tokens) - 1)
             return self._opened(list(sequence.tokens), row)
 
     def replace(self, sequence: Sequence, tokens: Iterable[int]) -> None:
@@ -289,11 +292,16 @@ class Language:
         )
 
     def _read(self, parts: list[tuple[Sequence, int, int]]) -> None:
-        scores = self._scores(parts, [max(0, stop - len(sequence.tokens) + 1) for sequence, _, stop in parts])
-        for (sequence, start, stop), rows in zip(parts, scores, strict=True):
-            self.pages.append(self._row(sequence), stop - start)
-            if len(rows):
-                sequence.scores, sequence.further = rows[0], list(rows[1:])
+        try:
+            scores = self._scores(parts, [max(0, stop - len(sequence.tokens) + 1) for sequence, _, stop in parts])
+            for (sequence, start, stop), rows in zip(parts, scores, strict=True):
+                self.pages.append(self._row(sequence), stop - start)
+                if len(rows):
+                    sequence.scores, sequence.further = rows[0], list(rows[1:])
+        except BaseException:  # also an interrupt, after which the text may go on
+            for sequence, *_ in parts:
+                self.pages.fail(self._row(sequence))
+            raise
 
     def _scores(
         self, parts: list[tuple[Sequence, int, int]], asked: list[int], every: bool = False

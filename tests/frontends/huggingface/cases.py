@@ -112,6 +112,25 @@ GEMMA = {**LLAMA, "head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window":
 
 EXPERTS = {**LLAMA, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 
+MAMBA = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "pad_token_id": 0,
+    "state_size": 5,
+    "conv_kernel": 4,
+    "time_step_rank": 3,
+}
+
+LFM2 = {
+    **LLAMA,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 128,
+    "full_attn_idxs": [1, 3],
+    "block_multiple_of": 8,
+    "intermediate_size": 60,
+}
+
 FALCON = {
     "vocab_size": 50,
     "hidden_size": 32,
@@ -202,6 +221,20 @@ CASES: Mapping[str, Case] = {
     "mistral": Case("MistralForCausalLM", {**LLAMA, "sliding_window": 4}, LOGITS),
     "mistral-whole": Case("MistralForCausalLM", {**LLAMA, "sliding_window": None}, LOGITS),
     "smollm3": Case("SmolLM3ForCausalLM", {**LLAMA, "no_rope_layer_interval": 2}, LOGITS),
+    "mamba": Case("MambaForCausalLM", MAMBA, LOGITS, ragged=False),
+    "mamba-other": Case(
+        "MambaForCausalLM",
+        {**MAMBA, "use_bias": True, "use_conv_bias": False, "expand": 3, "tie_word_embeddings": False},
+        LOGITS,
+        ragged=False,
+    ),
+    "falcon-mamba": Case("FalconMambaForCausalLM", MAMBA, LOGITS, ragged=False),
+    "lfm2": Case("Lfm2ForCausalLM", LFM2, LOGITS, ragged=False),
+    "lfm2-other": Case(
+        "Lfm2Model",
+        {**LFM2, "full_attn_idxs": [0], "conv_bias": True, "conv_L_cache": 4, "block_auto_adjust_ff_dim": False},
+        ragged=False,
+    ),
     "qwen2": Case("Qwen2ForCausalLM", LLAMA, LOGITS),
     "qwen2-windows": Case(
         "Qwen2Model", {**LLAMA, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}

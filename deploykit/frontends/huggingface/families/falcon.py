@@ -8,7 +8,7 @@ refused. (Source: Almazrouei et al., "The Falcon Series of Open Language Models"
 
 from __future__ import annotations
 
-from deploykit.frontends.huggingface.decoders import Attention, Heads, everywhere, text_decoder, turned
+from deploykit.frontends.huggingface.decoders import Attention, Heads, cached, everywhere, text_decoder, turned
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Module, Tensor
@@ -18,11 +18,6 @@ def heads_of(c: Config) -> Heads:
     count = c.num_attention_heads
     keys = (c.num_kv_heads or count) if c.new_decoder_architecture else 1 if c.multi_query else count
     return Heads(count, keys, c.hidden_size // count)
-
-
-def remembers(c: Config) -> list[tuple[int, int]]:
-    heads = heads_of(c)
-    return [(heads.keys, heads.size)] * int(c.num_hidden_layers)
 
 
 @text_decoder(
@@ -43,7 +38,7 @@ def remembers(c: Config) -> list[tuple[int, int]]:
         "ffn_hidden_size": None,
         "tie_word_embeddings": True,
     },
-    remembers=remembers,
+    remembers=lambda c: cached(c, heads_of(c)),
     fixed={"alibi": False, "apply_residual_connection_post_layernorm": False},
 )
 def falcon(m: Module, c: Config, text: Text) -> Tensor:

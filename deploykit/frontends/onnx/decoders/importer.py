@@ -25,6 +25,7 @@ from deploykit.compiler.operators.building.model import ModelBuilder
 from deploykit.compiler.operators.building.value import POISON, AnyValue, Value
 from deploykit.compiler.operators.indexing import pick
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.memory import Cached, Memory, cache_name
 from deploykit.frontends.onnx.decoders.attentions import Attention, attend
 from deploykit.frontends.onnx.decoders.bits import Bits
 from deploykit.frontends.onnx.decoders.dependence import Needed, On, called, dependences, needed
@@ -57,6 +58,7 @@ class Stepping:
     words: int
     context: int
     window: int | None
+    memory: Memory
 
 
 def import_decoder(
@@ -99,14 +101,15 @@ def _imported(
         words.append(logits.shape[1])
         return logits
 
-    add_step(builder, bounds, context, [(each.heads[1], each.size) for each in attentions], body, cache)
+    memory = {cache_name(layer): Cached(each.heads[1], each.size) for layer, each in enumerate(attentions)}
+    add_step(builder, bounds, context, memory, body, cache)
     if not isinstance(words[0], int):
         raise Unsupported(f"'{decoder.logits.name}' has no fixed number of words")
     model = builder.model()
     notes = (*model.notes, *(importer.bits.notes() if importer.bits else ()))
     files = tuple(decoder.model.meta.get(FILES, ()))
     model = replace(model, notes=notes, files=files, license=license_of(decoder.model.metadata_props))
-    return Stepping(model, words[0], context, common_window([each.window for each in attentions]))
+    return Stepping(model, words[0], context, common_window([each.window for each in attentions]), memory)
 
 
 def attentions_of(decoder: Decoder, context: int) -> list[Attention]:
