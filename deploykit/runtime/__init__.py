@@ -65,7 +65,12 @@ TEXT_INCLUDE = _ROOT / "text"
 TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 LANGUAGE_INCLUDE = _ROOT / "language"
-LANGUAGE = tuple(LANGUAGE_INCLUDE / name for name in ("language.h", "pages.c", "saved.c", "sampling.c", "stops.c"))
+TEMPLATE_VALUES = LANGUAGE_INCLUDE / "template_values.h"
+TEMPLATE = tuple(sorted(LANGUAGE_INCLUDE.glob("template*.[ch]")))
+LANGUAGE = (
+    *(LANGUAGE_INCLUDE / name for name in ("language.h", "pages.c", "saved.c", "sampling.c", "stops.c")),
+    *TEMPLATE,
+)
 GENERATING = tuple(LANGUAGE_INCLUDE / name for name in ("generate.h", "generate.c"))
 ANSWERS_INCLUDE = _ROOT / "answers"
 ANSWERS = tuple(ANSWERS_INCLUDE / name for name in ("answers.h", "answers.c"))

@@ -77,6 +77,21 @@ static int saved(char* workspace, size_t bytes) {
     return 0;
 }
 
+/* Conversations in JSON. */
+static int spoken(void) {
+    static const char talk[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0062c\"}]}";
+    dk_answering asked = {0};
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    asked.ignore_end = true;
+    answer(model_chat_json(&session, talk, sizeof talk - 1, &asked));
+    char text[300];
+    memset(text, 'a', 300);
+    const dk_message large[1] = {{DK_USER, text, 300}};
+    answer(model_chat(&session, large, 1, &asked));
+    return 0;
+}
+
 int main(void) {
     const dk_language_room room = {40, 7, 200};
     const dk_message talk[3] = {{DK_USER, "abc", 3}, {DK_ASSISTANT, "de", 2}, {DK_USER, "f", 1}};
@@ -109,6 +124,7 @@ int main(void) {
     asked.most = 0;
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 37, &asked));
     answer(model_chat(&session, wrong, 1, &asked));
+    answer(model_chat_json(&session, "{\"messages\": 1", 14, &asked));
     answer(model_complete(&session, "", 0, &asked));
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 45, &asked));
     asked.sampling.top_p = 2;
@@ -116,7 +132,7 @@ int main(void) {
     const dk_language_room large = {41, 7, 200};
     printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
     putchar(0);
-    if (saved(workspace, bytes) != 0) return 1;
+    if (spoken() != 0 || saved(workspace, bytes) != 0) return 1;
     free(workspace);
     return 0;
 }
@@ -154,10 +170,14 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         expected("a" * 37, max_tokens=None, **drawn),
     ]
     for text, message in zip(
-        found[9:13], ("of this role cannot come here", "the text is empty", "more tokens than", "top_p"), strict=True
+        found[9:14],
+        ("a role that there is not", "no JSON", "the text is empty", "more tokens than", "top_p"),
+        strict=True,
     ):
         assert message in text
-    assert found[13] == "1"
+    assert found[14] == "1"
+    assert found[15] == expected(one)
+    assert "more bytes than the workspace" in found[16]
     faults = (
         "no text to save",
         "fewer bytes",
@@ -168,12 +188,12 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         None,
         "more tokens",
     )
-    for text, fault in zip(found[14:22], faults, strict=True):
+    for text, fault in zip(found[17:25], faults, strict=True):
         assert text == expected(one) if fault is None else fault in text
     slides = {"overflow": "window", "sinks": 3}
-    assert found[22] == expected("hello", max_tokens=70, **slides)
-    assert found[23] == expected("a" * 45 + "b" * 45, **slides)
-    assert "sinks" in found[24]
+    assert found[25] == expected("hello", max_tokens=70, **slides)
+    assert found[26] == expected("a" * 45 + "b" * 45, **slides)
+    assert "sinks" in found[27]
 
 
 def test_the_example_talks(tmp_path: Path, session: Session) -> None:
