@@ -12,7 +12,8 @@
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
 * `language/*.{h,c}`: what models that generate texts need beside their kernels: pages of sequences, what is
-  saved of them, the choice of tokens, and texts that end an answer; `language/generate.{h,c}`: from prompts to answers.
+  saved of them, the choice of tokens, texts that end an answer, and templates of conversations;
+  `language/generate.{h,c}`: from prompts to answers.
 * `answers/answers.{h,c}`: scores, and the memory of a run, of models with answers.
 * `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
 * `pictures/*.{h,c}`: what models of pictures do, from points to answers; `sounds/*.{h,c}`: those of sound.

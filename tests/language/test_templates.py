@@ -73,6 +73,13 @@ TEMPLATES = {
         "{{ m.content | selectattr('type', 'equalto', 'text') | map(attribute='text') | join('|') }}"
         "{{ m.content | rejectattr('type', 'eq', 'text') | list | length }}{% endif %}{% endfor %}"
     ),
+    "lists": (
+        "{{ tools | selectattr('type', 'equalto', 'function') | list | length }}{{ none | map('upper') | join }}"
+        "{{ (1,) ~ (1, 'a') }}{{ messages | map(attribute='role') | join(',') }}{{ ['a', '', 'b'] | select | join }}"
+        "{{ [1, 2, 3] | reject('odd') | list }}{{ ['a', 'b'] | map('upper') | list }}{{ messages | first | length }}"
+        "{{ [1] + [2] }}{{ (messages | last).role }}{{ range(5) | list | reverse | list }}"
+        "{{ {'b': 1, 'A': 2} | dictsort }}"
+    ),
     "kinds": (
         "{% for v in [1, true, none, 'a', [1], {'a': 1}, missing, messages[0].role, 0, ''] %}{{ v is defined }}"
         "{{ v is none }}{{ v is string }}{{ v is mapping }}{{ v is iterable }}{{ v is sequence }}{{ v is boolean }}"

@@ -55,10 +55,11 @@ class Expressions(Filters):
     def on_templatedata(self, node: nodes.TemplateData) -> None:
         self.text(node.data)
 
-    def on_list(self, node: nodes.List | nodes.Tuple) -> None:
+    def on_list(self, node: nodes.List) -> None:
         self.emit("LIST", self.several(node.items))
 
-    on_tuple = on_list
+    def on_tuple(self, node: nodes.Tuple) -> None:
+        self.emit("TUPLE", self.several(node.items))
 
     def on_dict(self, node: nodes.Dict) -> None:
         for pair in node.items:

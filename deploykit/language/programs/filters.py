@@ -10,10 +10,10 @@ from deploykit.language.programs.steps import BIAS, NoProgram, Steps, arguments,
 if TYPE_CHECKING:
     from jinja2 import nodes
 
-_ITERABLE = ("STRING", "LIST", "MAP", "UNDEFINED")
+_ITERABLE = ("STRING", "LIST", "TUPLE", "MAP", "UNDEFINED")
 _KINDS = {
     "undefined": ("UNDEFINED", "MISSING"),
-    "defined": ("NONE", "BOOL", "INT", "NUMBER", "STRING", "LIST", "MAP", "NAMESPACE"),
+    "defined": ("NONE", "BOOL", "INT", "NUMBER", "STRING", "LIST", "TUPLE", "MAP", "NAMESPACE"),
     "none": ("NONE",),
     "boolean": ("BOOL",),
     "integer": ("INT",),
@@ -132,6 +132,7 @@ class Filters(Steps):
 
         others = named(node)
         attribute = others.pop("attribute", None)
+        self.or_nothing()
         again = self.collect()
         if isinstance(attribute, nodes.Const) and not others and not node.args:
             self.path(attribute.value)
@@ -161,6 +162,7 @@ class Filters(Steps):
         names = [getattr(part, "value", None) for part in (*path, *test[:1])]
         if not all(isinstance(name, str) for name in names) or (attribute and not path):
             raise NoProgram(f"the filter '{node.name}' with such arguments")
+        self.or_nothing()
         again, item = self.collect(), self.new()
         self.emit("STORE", item)
         self.emit("LOAD", item)
@@ -178,6 +180,12 @@ class Filters(Steps):
         self.emit("LOAD", item)
         self.emit("APPEND")
         self.collected(again)
+
+    def or_nothing(self) -> None:
+        """An empty list in the place of something false, such as None."""
+        end = self.emit("JUMP_TRUE_KEEP")
+        self.emit("LIST")
+        self.land(end)
 
     def collect(self) -> int:
         """Begin to collect values in a loop over the value on the stack; where a round begins."""

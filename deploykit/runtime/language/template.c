@@ -255,8 +255,9 @@ static bool step_value(run* r, dk_op op, uint32_t operand) {
         push(r, text_at(r, operand));
         return true;
     case DK_OP_LIST:
+    case DK_OP_TUPLE:
     case DK_OP_MAP:
-        push(r, popped(r, op == DK_OP_LIST ? DK_V_LIST : DK_V_MAP, operand));
+        push(r, popped(r, op == DK_OP_LIST ? DK_V_LIST : op == DK_OP_TUPLE ? DK_V_TUPLE : DK_V_MAP, operand));
         return true;
     case DK_OP_NAMESPACE:
         push(r, dk_template_namespace(&r->m, popped(r, DK_V_MAP, operand)));

@@ -54,8 +54,10 @@ static int64_t characters(dk_value text) {
 dk_value dk_template_list(dk_machine* m, dk_value of) {
     const int64_t count = of.kind == DK_V_STRING ? characters(of) : of.kind == DK_V_MAP ? of.count : 0;
     dk_value* items;
-    if (of.kind == DK_V_LIST || of.kind == DK_V_UNDEFINED) {
-        return of.kind == DK_V_LIST ? of : dk_items(DK_V_LIST, NULL, 0);
+    if (dk_is_list(of) || of.kind == DK_V_UNDEFINED) {
+        return dk_items(
+            DK_V_LIST, of.kind == DK_V_UNDEFINED ? NULL : of.as.items, of.kind == DK_V_UNDEFINED ? 0 : of.count
+        );
     }
     if (of.kind != DK_V_STRING && of.kind != DK_V_MAP) {
         return dk_template_wrong(m);
@@ -159,7 +161,7 @@ static dk_value cased(dk_machine* m, dk_value text, int32_t function) {
 }
 
 static dk_value ends_with(dk_machine* m, dk_value text, dk_value part, bool start) {
-    if (part.kind == DK_V_LIST) {
+    if (part.kind == DK_V_TUPLE) {
         bool found = false;
         for (int32_t i = 0; i < part.count && !found && m->status == DK_OK; ++i) {
             found = part.as.items[i].kind == DK_V_STRING && ends_with(m, text, part.as.items[i], start).as.number != 0;
@@ -251,7 +253,7 @@ static dk_value join(dk_machine* m, dk_value of, dk_value by) {
     return m->status == DK_OK ? dk_template_end(m, begin) : undefined();
 }
 
-/* The pairs of a map as lists of two, or only their keys (0) or values (1). */
+/* The pairs of a map as tuples, or only their keys (0) or values (1). */
 static dk_value pairs(dk_machine* m, dk_value map, int32_t part) {
     dk_value* items;
     if (map.kind != DK_V_MAP) {
@@ -259,7 +261,7 @@ static dk_value pairs(dk_machine* m, dk_value map, int32_t part) {
     }
     items = dk_template_take(m, map.count);
     for (int32_t i = 0; items != NULL && i < map.count; ++i) {
-        items[i] = part < 2 ? map.as.items[2 * i + part] : dk_items(DK_V_LIST, map.as.items + 2 * (size_t)i, 2);
+        items[i] = part < 2 ? map.as.items[2 * i + part] : dk_items(DK_V_TUPLE, map.as.items + 2 * (size_t)i, 2);
     }
     return items == NULL ? undefined() : dk_items(DK_V_LIST, items, map.count);
 }
@@ -373,9 +375,9 @@ dk_value dk_template_call(dk_machine* m, int32_t function, const dk_value* last,
         if (a.kind == DK_V_STRING) {
             return dk_value_of(DK_V_INT, characters(a));
         }
-        return a.kind == DK_V_LIST || a.kind == DK_V_MAP ? dk_value_of(DK_V_INT, a.count)
-               : a.kind == DK_V_UNDEFINED                ? dk_value_of(DK_V_INT, 0)
-                                                         : dk_template_wrong(m);
+        return dk_is_list(a) || a.kind == DK_V_MAP ? dk_value_of(DK_V_INT, a.count)
+               : a.kind == DK_V_UNDEFINED          ? dk_value_of(DK_V_INT, 0)
+                                                   : dk_template_wrong(m);
     case DK_F_TOJSON: {
         const char* begin = dk_template_begin(m);
         const int64_t indent = number_of(m, b, -1);

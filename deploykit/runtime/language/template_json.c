@@ -65,6 +65,7 @@ void dk_template_put_json(dk_machine* m, dk_value v, int32_t indent, bool ascii,
         put_text(m, v, ascii);
         break;
     case DK_V_LIST:
+    case DK_V_TUPLE:
     case DK_V_MAP:
         dk_template_put(m, map ? "{" : "[", 1);
         for (int32_t i = 0; i < v.count; ++i) {

@@ -36,7 +36,7 @@ dk_value dk_template_namespace(dk_machine* m, dk_value fields) {
 }
 
 dk_value dk_template_item(dk_machine* m, dk_value of, dk_value key) {
-    const bool by_place = key.kind == DK_V_INT && (of.kind == DK_V_LIST || of.kind == DK_V_STRING);
+    const bool by_place = key.kind == DK_V_INT && (dk_is_list(of) || of.kind == DK_V_STRING);
     int64_t place = key.as.number;
     if (of.kind == DK_V_UNDEFINED) {
         return dk_template_fail(m, DK_ERROR_USAGE, "the template wants a part of something that is not there");
@@ -48,11 +48,11 @@ dk_value dk_template_item(dk_machine* m, dk_value of, dk_value key) {
         if (place < 0 || place >= length) {
             return dk_value_of(DK_V_UNDEFINED, 0);
         }
-        return of.kind == DK_V_LIST ? of.as.items[place]
-                                    : dk_template_slice(
-                                          m, of, dk_value_of(DK_V_INT, place), dk_value_of(DK_V_INT, place + 1),
-                                          dk_value_of(DK_V_UNDEFINED, 0)
-                                      );
+        return dk_is_list(of) ? of.as.items[place]
+                              : dk_template_slice(
+                                    m, of, dk_value_of(DK_V_INT, place), dk_value_of(DK_V_INT, place + 1),
+                                    dk_value_of(DK_V_UNDEFINED, 0)
+                                );
     }
     const dk_value found = dk_template_look_up(of, key), asked[2] = {key, of};
     return found.kind != DK_V_UNDEFINED ? found : dk_template_call(m, DK_F_NO_METHOD, asked, 2);
@@ -128,10 +128,10 @@ dk_value dk_template_within(dk_machine* m, dk_value part, dk_value in) {
     if (in.kind == DK_V_MAP) {
         return dk_value_of(DK_V_BOOL, dk_template_look_up(in, part).kind != DK_V_UNDEFINED);
     }
-    if (in.kind != DK_V_LIST && in.kind != DK_V_UNDEFINED) {
+    if (!dk_is_list(in) && in.kind != DK_V_UNDEFINED) {
         return dk_template_wrong(m);
     }
-    for (int32_t i = 0; in.kind == DK_V_LIST && i < in.count && !found; ++i) {
+    for (int32_t i = 0; dk_is_list(in) && i < in.count && !found; ++i) {
         found = dk_template_equal(m, part, in.as.items[i], 0);
     }
     return dk_value_of(DK_V_BOOL, found);

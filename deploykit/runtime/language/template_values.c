@@ -113,7 +113,7 @@ bool dk_template_equal(dk_machine* m, dk_value a, dk_value b, int32_t depth) {
     if (a.kind == DK_V_NAMESPACE) {
         return a.as.fields == b.as.fields;
     }
-    for (int32_t i = 0; a.kind == DK_V_LIST && i < a.count; ++i) {
+    for (int32_t i = 0; dk_is_list(a) && i < a.count; ++i) {
         if (!dk_template_equal(m, a.as.items[i], b.as.items[i], depth + 1)) {
             return false;
         }
@@ -285,8 +285,9 @@ static void put_value(dk_machine* m, dk_value v, int32_t depth) {
         }
         break;
     case DK_V_LIST:
+    case DK_V_TUPLE:
     case DK_V_MAP:
-        put_word(m, v.kind == DK_V_LIST ? "[" : "{");
+        put_word(m, v.kind == DK_V_LIST ? "[" : v.kind == DK_V_TUPLE ? "(" : "{");
         for (int32_t i = 0; i < v.count; ++i) {
             put_word(m, i == 0 ? "" : ", ");
             if (v.kind == DK_V_MAP) {
@@ -295,7 +296,7 @@ static void put_value(dk_machine* m, dk_value v, int32_t depth) {
             }
             put_value(m, v.as.items[v.kind == DK_V_MAP ? 2 * i + 1 : i], depth + 1);
         }
-        put_word(m, v.kind == DK_V_LIST ? "]" : "}");
+        put_word(m, v.kind == DK_V_LIST ? "]" : v.kind == DK_V_MAP ? "}" : v.count == 1 ? ",)" : ")");
         break;
     case DK_V_NAMESPACE:
         dk_template_fail(m, DK_ERROR_USAGE, "the template writes a namespace");

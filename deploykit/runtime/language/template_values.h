@@ -13,6 +13,7 @@ typedef enum dk_kind {
     DK_V_NUMBER, /* one that is no int64_t: its text */
     DK_V_STRING,
     DK_V_LIST,
+    DK_V_TUPLE,
     DK_V_MAP,      /* keys and values in turns */
     DK_V_NAMESPACE /* the only values that change */
 } dk_kind;
@@ -71,6 +72,10 @@ static inline dk_value dk_value_of(dk_kind kind, int64_t number) {
     return v;
 }
 
+static inline bool dk_is_list(dk_value v) {
+    return v.kind == DK_V_LIST || v.kind == DK_V_TUPLE;
+}
+
 static inline dk_value dk_text_of(const char* text, int64_t bytes) {
     dk_value v = {DK_V_STRING, (int32_t)bytes, {0}};
     v.as.text = text;
@@ -116,7 +121,8 @@ typedef enum dk_op {
     DK_OP_INT,  /* the operand, less 2^23 */
     DK_OP_TEXT, /* a text of the program */
     DK_OP_LIST, /* of so many values */
-    DK_OP_MAP,  /* of so many keys and values */
+    DK_OP_TUPLE,
+    DK_OP_MAP, /* of so many keys and values */
     DK_OP_NAMESPACE,
     DK_OP_POP,
     /* Variables */
