@@ -88,22 +88,14 @@ class PairEntry(_Task):
     padding: int | None = None
 
 
-class FormEntry(Entry):
-    """Conversations as texts. `joints` are the texts between two messages, by their roles, as in `user assistant`;
-    `start` and `end` stand for the ends of a conversation, at which the model goes on. White space at the ends of
-    messages of the roles `trimmed` is left out."""
-
-    joints: Mapping[str, str]
-    trimmed: tuple[str, ...] = ()
-
-
 class LanguageEntry(_Task):
     """A model that continues texts. A sequence has at most `context` tokens; their keys and values are in pages of
     `page` tokens. What is more than `window` tokens back is not read again; None: all is. With `whole`, a page
     also has a state that goes on from token to token: a sequence is cut where a page ends. There are `words` tokens,
     and one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
-    `special` tokens by their names; without one, there is none. `form` is what the template does, for runtimes without
-    that language; None if it does more. `build` tells what a model remembers from what other builds do: a checksum of
+    `special` tokens by their names; without one, there is none. `program` is what it became for runtimes without that
+    language, in base64; empty if it has no program. `lacks` is what the template says that the program refuses.
+    `build` tells what a model remembers from what other builds do: a checksum of
     its steps and weights."""
 
     takes: Literal["messages"] = "messages"
@@ -116,7 +108,8 @@ class LanguageEntry(_Task):
     stops: tuple[int, ...] = ()
     template: str = ""
     special: Mapping[str, str] = {}
-    form: FormEntry | None = None
+    program: str = ""
+    lacks: tuple[str, ...] = ()
     build: str = ""
 
 

@@ -1,8 +1,9 @@
-"""Models that generate, from Hugging Face folders and GGUF files: their tokenizer, the form of conversations, and the
-tokens that end an answer."""
+"""Models that generate, from Hugging Face folders and GGUF files: their tokenizer, the template of conversations, and
+the tokens that end an answer."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from deploykit.frontends.huggingface.generation import import_step
 from deploykit.frontends.huggingface.memory import carries, page_of
 from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
 from deploykit.frontends.stepping import Generating
-from deploykit.language.form import NoForm, form_of
+from deploykit.language.programs.proof import proved
+from deploykit.language.programs.steps import NoProgram
 from deploykit.language.template import ChatTemplate
 from deploykit.text import FILE
 
@@ -43,9 +45,15 @@ def with_language(found: Generating) -> ImportedModel:
     task, notes = _task(found), found.model.notes
     if task.template:
         try:
-            task = task.model_copy(update={"form": form_of(ChatTemplate(task.template, task.special))})
-        except (NoForm, UsageError) as reason:
-            notes = (*notes, f"conversations become texts in Python alone: the template is no table, for {reason}")
+            program = proved(ChatTemplate(task.template, task.special))
+        except (NoProgram, UsageError) as reason:
+            notes = (*notes, f"conversations become texts in Python alone: {reason}")
+        else:
+            update = {"program": base64.b64encode(program.steps).decode(), "lacks": program.lacks}
+            task = task.model_copy(update=update)
+            if program.lacks:
+                what = ", ".join(program.lacks)
+                notes = (*notes, f"some conversations become texts in Python alone, for the template has {what}")
     return replace(found.model, task=task, task_files={FILE: tables}, notes=notes)
 
 

@@ -81,6 +81,26 @@ class CSaved(ctypes.Structure):
     )
 
 
+class CRendering(ctypes.Structure):
+    """`dk_rendering`."""
+
+    _fields_ = (
+        ("program", ctypes.c_char_p),
+        ("program_bytes", ctypes.c_size_t),
+        ("json", ctypes.c_char_p),
+        ("json_bytes", ctypes.c_size_t),
+        ("messages", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("now", ctypes.c_int64),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_size_t),
+        ("text", ctypes.c_void_p),
+        ("capacity", ctypes.c_size_t),
+        ("bytes", ctypes.c_size_t),
+        ("error", ctypes.c_char_p),
+    )
+
+
 @cache
 def library() -> ctypes.CDLL:
     """The library that was compiled for Python. Raises `ToolchainError` if it never was, and there is no C compiler."""
@@ -89,7 +109,7 @@ def library() -> ctypes.CDLL:
 
 def library_of(folder: Path) -> ctypes.CDLL:
     """The library of an artifact, if it runs on this machine and has these functions; else that for Python."""
-    found = library_with(folder, "dk_pages_fail")
+    found = library_with(folder, "dk_render")
     return library() if found is None else _declared(found)
 
 
@@ -116,6 +136,7 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
         ("dk_probabilities", ctypes.c_int, place, place, number, place, number, place, place),
         ("dk_confirm", ctypes.c_int, place, place, number, place, number, number, place, place, place, place),
         ("dk_log_sum", ctypes.c_double, place, number),
+        ("dk_render", ctypes.c_int, place),
         ("dk_stops_add", ctypes.c_bool, place, place, size, place, place),
     ):
         function = getattr(found, str(name))

@@ -16,8 +16,9 @@ from deploykit.errors import ToolchainError, UsageError
 
 if TYPE_CHECKING:
     import jinja2
+    from jinja2 import nodes
 
-ROLES = ("system", "user", "assistant", "tool")
+ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 class ChatTemplate:
@@ -27,23 +28,41 @@ class ChatTemplate:
         self.text, self.special = text, special
 
     @cached_property
-    def _template(self) -> jinja2.Template:
+    def _environment(self) -> jinja2.Environment:
         try:
-            import jinja2
             from jinja2.sandbox import ImmutableSandboxedEnvironment
         except ModuleNotFoundError as error:
             raise ToolchainError(
                 "the template of conversations of this model needs jinja2: pip install jinja2"
             ) from error
 
+        from deploykit.language.generation_blocks import GenerationBlocks
+
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", GenerationBlocks]
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)  # noqa: DTZ005 - local time
+        return environment
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        environment = self._environment
+        import jinja2
+
         try:
             return environment.from_string(self.text)
+        except jinja2.TemplateError as error:
+            raise UsageError(f"the template of conversations of this model cannot be read: {error}") from error
+
+    def parsed(self) -> nodes.Template:
+        """What Jinja reads in it. Raises `UsageError`."""
+        environment = self._environment
+        import jinja2
+
+        try:
+            return environment.parse(self.text)
         except jinja2.TemplateError as error:
             raise UsageError(f"the template of conversations of this model cannot be read: {error}") from error
 
@@ -77,5 +96,11 @@ def _refuse(message: str) -> None:
     raise ValueError(message)
 
 
-def _to_json(value: Any, indent: int | None = None, **_: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

@@ -12,7 +12,8 @@
   `batching/builder.h`: what they and their results consist of.
 * `text/text.h`: the interface to tokenizers; `text/*.c`, `text/tables.h`: what they consist of.
 * `language/*.{h,c}`: what models that generate texts need beside their kernels: pages of sequences, what is
-  saved of them, the choice of tokens, and texts that end an answer; `language/generate.{h,c}`: from prompts to answers.
+  saved of them, the choice of tokens, texts that end an answer, and templates of conversations;
+  `language/generate.{h,c}`: from prompts to answers.
 * `answers/answers.{h,c}`: scores, and the memory of a run, of models with answers.
 * `texts/texts.{h,c}`: what models of texts do, from tokens to answers.
 * `pictures/*.{h,c}`: what models of pictures do, from points to answers; `sounds/*.{h,c}`: those of sound.
@@ -65,7 +66,12 @@ TEXT_INCLUDE = _ROOT / "text"
 TEXT_HEADER, TEXT_TABLES = TEXT_INCLUDE / "text.h", TEXT_INCLUDE / "tables.h"
 TEXT = tuple(sorted(TEXT_INCLUDE.glob("*.[ch]")))
 LANGUAGE_INCLUDE = _ROOT / "language"
-LANGUAGE = tuple(LANGUAGE_INCLUDE / name for name in ("language.h", "pages.c", "saved.c", "sampling.c", "stops.c"))
+TEMPLATE_VALUES = LANGUAGE_INCLUDE / "template_values.h"
+TEMPLATE = tuple(sorted(LANGUAGE_INCLUDE.glob("template*.[ch]")))
+LANGUAGE = (
+    *(LANGUAGE_INCLUDE / name for name in ("language.h", "pages.c", "saved.c", "sampling.c", "stops.c")),
+    *TEMPLATE,
+)
 GENERATING = tuple(LANGUAGE_INCLUDE / name for name in ("generate.h", "generate.c"))
 ANSWERS_INCLUDE = _ROOT / "answers"
 ANSWERS = tuple(ANSWERS_INCLUDE / name for name in ("answers.h", "answers.c"))

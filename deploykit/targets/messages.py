@@ -5,6 +5,7 @@ They are for artifacts that hold the tokenizer (`runtime/text/`) and the runtime
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 from deploykit import runtime
@@ -12,7 +13,7 @@ from deploykit.targets.templates import render_shared
 from deploykit.text import FILE
 
 if TYPE_CHECKING:
-    from deploykit.artifact.tasks import FormEntry, LanguageEntry
+    from deploykit.artifact.tasks import LanguageEntry
     from deploykit.compiler.program.ir import Program
 
 HEADER, SOURCE = "model_messages.h", "model_messages.c"
@@ -21,12 +22,10 @@ COPIED = (*runtime.ANSWERS, *runtime.TEXT, *runtime.LANGUAGE, *runtime.GENERATIN
 """Sources that all models that generate share."""
 
 FUNCTIONS = (
-    *("open", "workspace_bytes", "set_workspace", "session_error", "complete", "chat", "next"),
+    *("open", "workspace_bytes", "set_workspace", "session_error", "complete", "chat", "chat_json", "next"),
     *("saved_bytes", "save", "restore"),
 )
 """The symbols, without the model's prefix."""
-
-ROLES = ("system", "user", "assistant")
 
 
 def task_of(program: Program) -> LanguageEntry | None:
@@ -68,25 +67,13 @@ def view(program: Program, version: str) -> dict[str, Any] | None:
         "whole": int(task.whole),
         "ends": task.stops,
         "pages_dim": [dim.name for dim in function.dims].index("pages"),
-        "joints": _joints(task.form),
-        "trimmed": [task.form is not None and role in task.form.trimmed for role in ROLES],
-        "speaks": task.form is not None,
+        "speaks": task.program != "",
+        "dated": "strftime_now" in task.template,
+        "program": [f"0x{byte:02x}" for byte in base64.b64decode(task.program)],
         "state_header": state_header(program.states),
         "page_bytes": states_entry(program.states).item_bytes,
         "build": [f"0x{byte:02x}" for byte in bytes.fromhex(task.build)],
-        "form": task.form,
         "most_tokens": min(task.context, task.page * most["pages"]),
         "at_once": min(64, task.context, most["tokens"]),
         "some": min(1024, task.context, task.page * most["pages"]),
     }
-
-
-def _joints(form: FormEntry | None) -> list[list[str]]:
-    """The table of a form, as C."""
-    from deploykit.compiler.codegen.host.identifiers import c_string
-
-    def joint(before: str, role: str) -> str:
-        found = None if form is None else form.joints.get(f"{before} {role}")
-        return "NULL" if found is None or "\0" in found else c_string(found)
-
-    return [[joint(before, role) for role in (*ROLES, "end")] for before in (*ROLES, "start")]

@@ -147,7 +147,7 @@ def test_what_is_refused(talk: Run) -> None:
         "DataException: the prompt is empty: there is nothing to continue",
         "DataException: there is no token 10000000: there are 0..49",
         "DataException: there is no token -1: there are 0..49",
-        "DataException: message 0 has the role 'robot': there are system, user, assistant",
+        "DataException: there is no role 'robot': there are system, developer, user, assistant, tool",
         "DataException: the prompt has 41 tokens, and the model takes 40: shorten it",
         "DataException: no token is possible: the scores are no numbers, or all were ruled out",
         "ShapeException: a prompt with its answer has 1..40 tokens; found 41",

@@ -88,6 +88,21 @@ static int saved(char* workspace, size_t bytes) {
     return 0;
 }
 
+/* Conversations in JSON. */
+static int spoken(void) {
+    static const char talk[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0062c\"}]}";
+    dk_answering asked = {0};
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 9;
+    asked.ignore_end = true;
+    answer(model_chat_json(&session, talk, sizeof talk - 1, &asked));
+    char text[300];
+    memset(text, 'a', 300);
+    const dk_message large[1] = {{DK_USER, text, 300}};
+    answer(model_chat(&session, large, 1, &asked));
+    return 0;
+}
+
 int main(void) {
     const dk_language_room room = {40, 7, 200};
     const dk_message talk[3] = {{DK_USER, "abc", 3}, {DK_ASSISTANT, "de", 2}, {DK_USER, "f", 1}};
@@ -120,6 +135,7 @@ int main(void) {
     asked.most = 0;
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 37, &asked));
     answer(model_chat(&session, wrong, 1, &asked));
+    answer(model_chat_json(&session, "{\"messages\": 1", 14, &asked));
     answer(model_complete(&session, "", 0, &asked));
     answer(model_complete(&session, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 45, &asked));
     asked.sampling.top_p = 2;
@@ -143,7 +159,7 @@ int main(void) {
     const dk_language_room large = {41, 7, 200};
     printf("%d", model_workspace_bytes(&session, &large) == SIZE_MAX);
     putchar(0);
-    if (saved(workspace, bytes) != 0) return 1;
+    if (spoken() != 0 || saved(workspace, bytes) != 0) return 1;
     free(workspace);
     return 0;
 }
@@ -181,15 +197,19 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         expected("a" * 37, max_tokens=None, **drawn),
     ]
     for text, message in zip(
-        found[9:13], ("of this role cannot come here", "the text is empty", "more tokens than", "top_p"), strict=True
+        found[9:14],
+        ("a role that there is not", "no JSON", "the text is empty", "more tokens than", "top_p"),
+        strict=True,
     ):
         assert message in text
-    assert found[13] == expected([1, 2, 3, 4])
+    assert found[14] == expected([1, 2, 3, 4])
     errors = ("no such token", "more tokens than", "the text is empty", "no answer to go on with")
-    for text, message in zip(found[14:18], errors, strict=True):
+    for text, message in zip(found[15:19], errors, strict=True):
         assert message in text
-    assert found[18] == f"20 13 6 {expected('a' * 20)}"
-    assert found[19] == "1"
+    assert found[19] == f"20 13 6 {expected('a' * 20)}"
+    assert found[20] == "1"
+    assert found[21] == expected(one)
+    assert "more bytes than the workspace" in found[22]
     faults = (
         "no text to save",
         "fewer bytes",
@@ -200,14 +220,14 @@ def test_answers(tmp_path: Path, session: Session) -> None:
         None,
         "more tokens",
     )
-    for text, fault in zip(found[20:28], faults, strict=True):
+    for text, fault in zip(found[23:31], faults, strict=True):
         assert text == expected(one) if fault is None else fault in text
     slides = {"overflow": "window", "sinks": 3}
-    assert found[28] == expected("hello", max_tokens=70, **slides)
-    assert found[29] == expected("a" * 45 + "b" * 45, **slides)
-    assert found[30] == expected(b"a\xc3b\xff".decode("utf-8", "replace"))
+    assert found[31] == expected("hello", max_tokens=70, **slides)
+    assert found[32] == expected("a" * 45 + "b" * 45, **slides)
+    assert found[33] == expected(b"a\xc3b\xff".decode("utf-8", "replace"))
     for text, fault in zip(
-        found[31:36], ("temperature", "temperature", "the text is NULL", "cannot come here", "sinks"), strict=True
+        found[34:39], ("temperature", "temperature", "the text is NULL", "no messages", "sinks"), strict=True
     ):
         assert fault in text
 

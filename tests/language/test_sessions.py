@@ -261,7 +261,11 @@ def test_special_tokens_and_characters_of_several_bytes(session: Session) -> Non
         ("a", {"overflow": "drop"}, "overflow is 'drop'; there are 'error' and 'window'"),
         ("a", {"overflow": "window", "sinks": 39}, "sinks is 39; it must be a whole number from 0 to 38"),
         ("a", {"stop": [""]}, "is empty"),
-        ([{"role": "robot", "content": "x"}], {}, "has the role 'robot'; there are system, user, assistant, tool"),
+        (
+            [{"role": "robot", "content": "x"}],
+            {},
+            "has the role 'robot'; there are system, developer, user, assistant, tool",
+        ),
         ([{"role": "user"}], {}, "message 0 is no object with 'role' and 'content'"),
     ],
 )
@@ -335,4 +339,5 @@ def test_the_manifest_says_what_the_model_is_for(artifact: Path) -> None:
     task = json.loads((artifact / "manifest.json").read_text())["task"]
     assert (task["takes"], task["kind"], task["template"]) == ("messages", "generate", TEMPLATE)
     assert task["stops"] == [END]
-    assert task["form"]["joints"]["start user"] == "Q:"
+    assert task["program"]
+    assert not task["lacks"]

@@ -101,7 +101,7 @@ def test_answers_at_once(package: Path, session: Session) -> None:
         ("model.complete('')", "UsageError", "the text is empty"),
         ("model.complete('a'.repeat(50))", "DataError", "has 50 tokens, and the model takes 40"),
         ("model.complete({})", "UsageError", "takes a text, a list of messages, or a list of tokens"),
-        ("model.complete([{ role: 'robot', content: '' }])", "UsageError", "the role 'robot' cannot follow"),
+        ("model.complete([{ role: 'robot', content: '' }])", "UsageError", "has the role 'robot'"),
         ("model.complete('a', { temperature: NaN })", "UsageError", "temperature is NaN"),
         ("model.complete('a', { topP: 2 })", "UsageError", "topP is 2"),
         ("model.complete('a', { maxTokens: -1 })", "UsageError", "maxTokens must be a whole number"),

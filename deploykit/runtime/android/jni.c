@@ -433,6 +433,9 @@ static const jni_method methods[] = {
     {"openAnswers", "(JII)I", (jni_function)JNI_openAnswers},
     {"beginAnswer", "(J[J[J[J[B[J[J)I", (jni_function)JNI_beginAnswer},
     {"stepAnswer", "(J[B[J)I", (jni_function)JNI_stepAnswer},
+#ifdef DK_SPEAKS
+    {"render", "(J[BJ[B[J)I", (jni_function)JNI_render},
+#endif
 #endif
 #ifdef DK_PICTURES
     {"pictureSize", "(JII[J)I", (jni_function)JNI_pictureSize},

@@ -249,3 +249,44 @@ jint JNI_stepAnswer(jni_environment* env, jobject type, jlong handle, jobject te
     jni_write_longs(env, step, 0, PIECE, found);
     return failed(own, status, writer->model->error);
 }
+
+#ifdef DK_SPEAKS
+/* Make the text of a conversation. `count` receives how many bytes it has; -1 if it has more than there is room for. */
+jint JNI_render(
+    jni_environment* env, jobject type, jlong handle, jobject json, jlong now, jobject text, jobject count
+) {
+    session* own = session_of(handle);
+    const jint bytes = jni_length(env, json), room = jni_length(env, text);
+    dk_rendering given = {0};
+    jint status = NO_MEMORY;
+    jlong found = 0;
+    char *read = malloc((size_t)bytes + 1), *made = malloc((size_t)room + 1);
+    (void)type;
+    given.program = DK_MESSAGES.program;
+    given.program_bytes = DK_MESSAGES.program_bytes;
+    given.json = read;
+    given.json_bytes = (size_t)bytes;
+    given.now = now;
+    given.text = made;
+    given.capacity = (size_t)room;
+    given.workspace_bytes = 16 * ((size_t)room + 1024);
+    given.workspace = malloc(given.workspace_bytes);
+    if (read != NULL && made != NULL && given.workspace != NULL) {
+        jni_read_bytes(env, json, 0, bytes, read);
+        status = dk_render(&given);
+        found = (jlong)given.bytes;
+        if (status == DK_ERROR_BUFFER || status == DK_ERROR_ARENA) {
+            found = -1;
+            status = DK_OK;
+        } else if (status == DK_OK) {
+            jni_write_bytes(env, text, 0, (jint)given.bytes, made);
+        }
+        status = failed(own, status, given.error == NULL ? "" : given.error);
+    }
+    free(read);
+    free(made);
+    free(given.workspace);
+    jni_write_longs(env, count, 0, 1, &found);
+    return status;
+}
+#endif

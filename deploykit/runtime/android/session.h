@@ -128,6 +128,7 @@ jint JNI_beginAnswer(
     jobject lengths, jobject unread
 );
 jint JNI_stepAnswer(jni_environment* env, jobject type, jlong handle, jobject text, jobject step);
+jint JNI_render(jni_environment* env, jobject type, jlong handle, jobject json, jlong now, jobject text, jobject count);
 
 /* jni_pictures.c */
 jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint height, jint width, jobject size);

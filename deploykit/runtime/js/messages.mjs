@@ -1,13 +1,14 @@
 // Models that generate: texts or messages in, an answer out, piece by piece.
 
 import { answering, Call } from './answering.mjs';
+import { Conversations } from './conversations.mjs';
 import { DataError, MemoryError, UsageError } from './errors.mjs';
 import { SETTINGS, settingsOf, Stops } from './settings.mjs';
 import { fetchFiles } from './texts.mjs';
 import { publicOf, Tokenizer } from './tokenizer.mjs';
 
 /** @typedef {import('./functions.mjs').FunctionsModel} FunctionsModel */
-/** @typedef {{ role: string, content: string }} Message */
+/** @typedef {import('./conversations.mjs').Message} Message */
 /** @typedef {string | readonly Message[] | readonly number[]} Given a text, messages, or tokens */
 /** @typedef {{ text: string, tokens: number[], logprobs: number[] }} Piece */
 /** @typedef {'stop' | 'length'} Reason */
@@ -24,7 +25,7 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
  * @property {number | null} window
  * @property {boolean} whole
  * @property {number[]} stops tokens that end an answer
- * @property {{ joints: Record<string, string>, trimmed: string[] } | null} form of conversations
+ * @property {string} program the template of conversations, in base64; empty if there is none
  */
 
 /**
@@ -48,7 +49,7 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
 
 const MODULE = 'language.wasm';
 const OPTIONS = [
-  ...['maxTokens', 'stop', 'ignoreEnd', 'overflow', 'sinks', 'seed', 'logitBias', 'onPiece'],
+  ...['tools', 'maxTokens', 'stop', 'ignoreEnd', 'overflow', 'sinks', 'seed', 'logitBias', 'onPiece'],
   ...Object.keys(SETTINGS),
 ];
 /** Milliseconds that a step of a long prompt takes: the page waits meanwhile. */
@@ -73,9 +74,11 @@ export const messages = answering(fetchLanguage, methodsOf, () => {
 async function fetchLanguage(locate, options) {
   const { task, files } = await fetchFiles(locate, options, ['text.wasm', MODULE]);
   const [code, language, tables] = files;
-  const made = await Promise.all([WebAssembly.instantiate(code), WebAssembly.instantiate(language)]);
-  const [text, own] = made.map(({ instance }) => /** @type {any} */ (instance.exports));
-  return { task: /** @type {any} */ (task), tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own) };
+  const made = await Promise.all([code, language, language].map((bytes) => WebAssembly.instantiate(bytes)));
+  const [text, own, other] = made.map(({ instance }) => /** @type {any} */ (instance.exports));
+  const found = /** @type {Task} */ (/** @type {unknown} */ (task));
+  const conversations = new Conversations(other, found.program);
+  return { task: found, tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own), conversations };
 }
 
 /** Pages of sequences, and the choice of tokens, in the memory of language.wasm. */
@@ -166,9 +169,9 @@ class Sequence {
 /**
  * The methods of a model with this task.
  * @param {import('./model.mjs').Model} loaded
- * @param {{ task: Task, tokenizer: Tokenizer, own: Exports }} fetched
+ * @param {{ task: Task, tokenizer: Tokenizer, own: Exports, conversations: Conversations }} fetched
  */
-function methodsOf(loaded, { task, tokenizer, own }) {
+function methodsOf(loaded, { task, tokenizer, own, conversations }) {
   const model = /** @type {FunctionsModel} */ (/** @type {unknown} */ (loaded));
   const step = Object.values(model.functions)[0];
   const resetStates = model.reset.bind(model);
@@ -277,7 +280,8 @@ function methodsOf(loaded, { task, tokenizer, own }) {
     const call = new Call('generate', options, OPTIONS, 1);
     const asked = options ?? {};
     const sinks = sinksOf(asked, task);
-    const whole = tokensOf(given, task, tokenizer, sinks !== null);
+    const text = textOf(given, conversations, asked.tools);
+    const whole = tokensOf(text, task, tokenizer, text !== given, sinks !== null);
     const tokens = whole.length > task.context ? windowed(whole, task, sinks ?? 0) : whole;
     const state = settingsOf(asked, task.words);
     const stops = new Stops(asked.stop ?? []);
@@ -358,7 +362,10 @@ function methodsOf(loaded, { task, tokenizer, own }) {
   };
 
   const { encode, decode } = publicOf(tokenizer, null);
-  const count = (/** @type {Given} */ given) => tokensOf(given, task, tokenizer).length;
+  const count = (/** @type {Given} */ given) => {
+    const text = textOf(given, conversations);
+    return tokensOf(text, task, tokenizer, text !== given).length;
+  };
   return { generate, complete, reset, tokenizer: { encode, decode, count } };
 }
 
@@ -432,18 +439,29 @@ function windowed(tokens, { context }, sinks) {
 }
 
 /**
- * The tokens of what is given; `long`: they may be more than the model takes.
+ * The text of a conversation; other prompts as they are.
  * @param {Given} given
+ * @param {Conversations} conversations
+ * @param {readonly object[] | null} [tools]
+ * @returns {string | readonly number[]}
+ */
+function textOf(given, conversations, tools) {
+  const spoken = Array.isArray(given) && given.length && typeof given[0] === 'object';
+  return spoken ? conversations.text(given, tools) : /** @type {string | readonly number[]} */ (given);
+}
+
+/**
+ * The tokens of a text, or those that are given. `bare`: without special tokens, which a conversation has; `long`: they
+ * may be more than the model takes.
+ * @param {string | readonly number[]} given
  * @param {Task} task
  * @param {Tokenizer} tokenizer
  */
-function tokensOf(given, task, tokenizer, long = false) {
+function tokensOf(given, task, tokenizer, bare = false, long = false) {
   /** @type {number[]} */
   let tokens;
   if (typeof given === 'string') {
-    tokens = [...tokenizer.encode(given, null, 0).ids];
-  } else if (Array.isArray(given) && given.length && typeof given[0] === 'object') {
-    tokens = [...tokenizer.encode(textOf(given, task), null, 0, true).ids];
+    tokens = [...tokenizer.encode(given, null, 0, bare).ids];
   } else if (Array.isArray(given) && given.every((token) => Number.isInteger(token) && token >= 0 && token < task.words)) {
     tokens = [...given];
   } else {
@@ -456,34 +474,4 @@ function tokensOf(given, task, tokenizer, long = false) {
     throw new DataError(`the text has ${tokens.length} tokens, and the model takes ${task.context}: shorten it`);
   }
   return tokens;
-}
-
-/**
- * The text of a conversation.
- * @param {readonly Message[]} given
- * @param {Task} task
- */
-function textOf(given, { form }) {
-  if (!form) {
-    throw new UsageError('this model has no form of conversations here: give it a text to continue');
-  }
-  let [text, before] = ['', 'start'];
-  for (const [index, message] of given.entries()) {
-    if (typeof message?.role !== 'string' || typeof message.content !== 'string') {
-      throw new UsageError(`message ${index} is no object with the texts 'role' and 'content'`);
-    }
-    const { role, content } = message;
-    text += joint(form.joints, before, role) + (form.trimmed.includes(role) ? content.trim() : content);
-    before = role;
-  }
-  return text + joint(form.joints, before, 'end');
-}
-
-/** What stands between two messages. */
-function joint(/** @type {Record<string, string>} */ joints, /** @type {string} */ before, /** @type {string} */ role) {
-  const found = Object.hasOwn(joints, `${before} ${role}`) ? joints[`${before} ${role}`] : undefined;
-  if (found === undefined) {
-    throw new UsageError(`a message of the role '${role}' cannot follow one of the role '${before}' in this model`);
-  }
-  return found;
 }

@@ -25,6 +25,13 @@ static bool dims_of(const dk_language_task* task, const dk_language_room* room, 
 /* Where the parts of a workspace begin, and at last where it ends. */
 enum { PAGES, SEQUENCE, NEXT, STEP, SCORES, CHOOSING, DECODED, SHOWN, HELD, PROMPT, SCRATCH, STATES, ARENA, PARTS };
 
+/* Memory for the tokenizer, and before that, for the template. */
+static uint64_t scratch_of(const dk_language* own, const dk_language_room* room) {
+    const uint64_t encoding = room->text_bytes == 0 ? 0 : dk_text_workspace(&own->text, room->text_bytes);
+    const uint64_t rendering = own->task->program_bytes == 0 ? 0 : 16384 + 16 * (uint64_t)room->text_bytes;
+    return encoding > rendering ? encoding : rendering;
+}
+
 static bool layout(const dk_language* own, const dk_language_room* room, uint64_t* ends) {
     const dk_language_task* task = own->task;
     int64_t dims[DK_MAX_RANK], arena, states;
@@ -51,7 +58,7 @@ static bool layout(const dk_language* own, const dk_language_room* room, uint64_
         [SHOWN] = DK_PIECE_BYTES + DK_MOST_STOP_BYTES,
         [HELD] = DK_MOST_STOP_BYTES,
         [PROMPT] = room->text_bytes,
-        [SCRATCH] = room->text_bytes == 0 ? 0 : dk_text_workspace(&own->text, room->text_bytes),
+        [SCRATCH] = scratch_of(own, room),
         [STATES] = (uint64_t)states,
         [ARENA] = (uint64_t)arena,
     };
@@ -258,48 +265,52 @@ dk_status dk_language_continue_tokens(
     return begin_next(own, model, kept, asked);
 }
 
-static bool is_space(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+/* Begin an answer to a conversation. */
+static dk_status chat(dk_language* own, dk_model* model, dk_rendering* given, const dk_answering* asked) {
+    dk_status status;
+    if (own->task->program_bytes == 0) {
+        return dk_fail(model, DK_ERROR_USAGE, "this model has no template of conversations: continue a text");
+    }
+    given->program = own->task->program;
+    given->program_bytes = own->task->program_bytes;
+    given->now = own->now;
+    given->workspace = own->scratch;
+    given->workspace_bytes = own->scratch_bytes;
+    given->text = own->prompt;
+    given->capacity = own->room.text_bytes;
+    status = dk_render(given);
+    if (status == DK_ERROR_BUFFER || status == DK_ERROR_ARENA) {
+        return dk_fail(model, DK_ERROR_CAPACITY, "the conversation has more bytes than the workspace is for");
+    }
+    return status == DK_OK ? begin(own, model, own->prompt, given->bytes, true, asked)
+                           : dk_fail(model, status, given->error);
 }
 
 dk_status dk_language_chat(
     dk_language* own, dk_model* model, const dk_message* messages, size_t count, const dk_answering* asked
 ) {
     const char* fault = fault_of(own, asked);
-    size_t bytes = 0;
-    int32_t before = DK_END;
+    dk_rendering given = {0};
     own->going = false;
-    if (fault != NULL || (messages == NULL && count > 0)) {
-        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the messages are NULL");
+    if (fault != NULL || messages == NULL || count == 0) {
+        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "there are no messages");
     }
-    for (size_t i = 0; i <= count; ++i) {
-        const int32_t role = i < count ? (int32_t)messages[i].role : DK_END;
-        const char* joint = role >= 0 && role <= DK_END ? own->task->joints[before][role] : NULL;
-        const char* text = i < count ? messages[i].text : "";
-        size_t length = i < count ? messages[i].bytes : 0, joint_bytes;
-        if (joint == NULL) {
-            return dk_fail(model, DK_ERROR_USAGE, "a message of this role cannot come here in this model");
-        }
-        if (role < DK_END && own->task->trimmed[role]) {
-            for (; length > 0 && is_space(text[0]); --length) {
-                ++text;
-            }
-            for (; length > 0 && is_space(text[length - 1]);) {
-                --length;
-            }
-        }
-        joint_bytes = strlen(joint);
-        if (joint_bytes + length > own->room.text_bytes - bytes) {
-            return dk_fail(model, DK_ERROR_CAPACITY, "the conversation has more bytes than the workspace is for");
-        }
-        memcpy(own->prompt + bytes, joint, joint_bytes);
-        if (length > 0) {
-            memcpy(own->prompt + bytes + joint_bytes, text, length);
-        }
-        bytes += joint_bytes + length;
-        before = role;
+    given.messages = messages;
+    given.count = count;
+    return chat(own, model, &given, asked);
+}
+
+dk_status
+dk_language_chat_json(dk_language* own, dk_model* model, const char* json, size_t bytes, const dk_answering* asked) {
+    const char* fault = fault_of(own, asked);
+    dk_rendering given = {0};
+    own->going = false;
+    if (fault != NULL || json == NULL) {
+        return dk_fail(model, DK_ERROR_USAGE, fault != NULL ? fault : "the JSON is NULL");
     }
-    return begin(own, model, own->prompt, bytes, true, asked);
+    given.json = json;
+    given.json_bytes = bytes;
+    return chat(own, model, &given, asked);
 }
 
 /* Read the next tokens that were not read yet, of which there are some; after the last ones, the scores of what follows

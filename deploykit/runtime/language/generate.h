@@ -8,22 +8,14 @@
 
 #include "answers.h"
 #include "language.h"
+#include "template.h"
 #include "text.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Who says a message. The first three are the rows and columns of a form. */
-typedef enum dk_role { DK_SYSTEM = 0, DK_USER = 1, DK_ASSISTANT = 2 } dk_role;
-
-typedef struct dk_message {
-    dk_role role;
-    const char* text; /* UTF-8 */
-    size_t bytes;
-} dk_message;
-
-enum { DK_END = 3, DK_MOST_STOP_BYTES = 256, DK_PIECE_BYTES = 2048 };
+enum { DK_MOST_STOP_BYTES = 256, DK_PIECE_BYTES = 2048 };
 
 /* What a model that generates is. */
 typedef struct dk_language_task {
@@ -41,10 +33,8 @@ typedef struct dk_language_task {
     int32_t whole;   /* 1: pages have states; see dk_pages */
     const int32_t* ends;
     int32_t end_count;
-    /* What stands in front of a message or the end, by who spoke before (the last row: nobody) and who speaks (the last
-       column: the end); NULL where that is not possible. Without a form, all are NULL. */
-    const char* joints[4][4];
-    bool trimmed[3]; /* whether white space around the messages of a role is left out */
+    const unsigned char* program; /* the template of conversations; see template.h */
+    size_t program_bytes;         /* 0: it has none */
     /* The states, behind `state_header` bytes; see dk_caches. */
     int32_t state_header;
     int32_t state_count;
@@ -89,6 +79,7 @@ typedef struct dk_language {
     const dk_language_task* task;
     dk_text text;
     dk_language_room room;
+    int64_t now; /* what the caller sets, if the template tells the date; see template.h */
     dk_pages pages;
     dk_caches caches;
     dk_answering asked;
@@ -123,7 +114,9 @@ size_t dk_language_bytes(const dk_language* own, const dk_language_room* room);
 dk_status
 dk_language_use(dk_language* own, dk_model* model, const dk_language_room* room, void* workspace, size_t bytes);
 
-/* Begin an answer that continues a text or tokens, or one to the last of several messages. */
+/* Begin an answer that continues a text or tokens, or one to the last of several messages. In JSON there is an object
+   with `messages`, which may be of any roles and have calls of tools, with `tools`, and what else the template knows.
+ */
 dk_status
 dk_language_continue(dk_language* own, dk_model* model, const char* text, size_t bytes, const dk_answering* asked);
 dk_status dk_language_continue_tokens(
@@ -132,6 +125,8 @@ dk_status dk_language_continue_tokens(
 dk_status dk_language_chat(
     dk_language* own, dk_model* model, const dk_message* messages, size_t count, const dk_answering* asked
 );
+dk_status
+dk_language_chat_json(dk_language* own, dk_model* model, const char* json, size_t bytes, const dk_answering* asked);
 
 /* How many tokens of the prompt and the answer the model has not read yet; 0 without an answer. */
 int32_t dk_language_unread(const dk_language* own);

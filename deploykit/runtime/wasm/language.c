@@ -1,6 +1,7 @@
 /* What models that generate need of `language.h`, exported by the module of the tokenizer. JavaScript puts arrays into
    its memory. One table of pages is kept. */
 #include "language.h"
+#include "template.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))
 
@@ -81,4 +82,27 @@ int32_t dk_web_sample(
         .biases = biases,
     };
     return (int32_t)dk_sample(&sampling, scores, words, earlier, count, random, workspace, choice);
+}
+
+/* The text of a conversation; `found` receives its bytes, and the address of an error. Returns a status. */
+EXPORT(render)
+int32_t dk_web_render(
+    const unsigned char* program, size_t program_bytes, const char* json, size_t json_bytes, double now,
+    void* workspace, size_t workspace_bytes, char* text, size_t capacity, uint32_t* found
+) {
+    dk_rendering own = {
+        .program = program,
+        .program_bytes = program_bytes,
+        .json = json,
+        .json_bytes = json_bytes,
+        .now = (int64_t)now,
+        .workspace = workspace,
+        .workspace_bytes = workspace_bytes,
+        .text = text,
+        .capacity = capacity,
+    };
+    const dk_status status = dk_render(&own);
+    found[0] = (uint32_t)own.bytes;
+    found[1] = (uint32_t)(uintptr_t)own.error;
+    return (int32_t)status;
 }

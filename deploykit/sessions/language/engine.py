@@ -7,6 +7,7 @@ and single tokens, of one conversation or of many, go through the model together
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deploykit.errors import DeploykitError, UsageError
-from deploykit.language.form import SPOKEN, render
 from deploykit.language.pages import PageTable
+from deploykit.language.programs.rendering import rendered
 from deploykit.language.saved import Caches, Saved
 from deploykit.language.template import ChatTemplate, checked_messages
 
@@ -76,6 +77,7 @@ class Language:
         """Equal for models with the same words and tokenizer."""
         self._saved_as, self._block = manifest.states, block
         self.template = ChatTemplate(task.template, task.special) if task.template else None
+        self._program = base64.b64decode(task.program)
         dims = {dim.name: dim for dim in manifest.dims}
         states = {dim.name: dim for dim in manifest.states.dims} if manifest.states is not None else {}
         self.at_once = dims["tokens"].maximum or task.context
@@ -106,14 +108,12 @@ class Language:
             self.pages = self._table(self._usual() if pages is None else pages)
 
     def conversation(self, messages: Iterable[Mapping[str, Any]], tools: Any = None) -> str:
-        """The text of a conversation, by the form of the model, or by its template. Raises `UsageError`."""
+        """The text of a conversation, by the program of the model, or by its template. Raises `UsageError`."""
         if self.template is None:
             raise UsageError("this model has no template of conversations: give it a text to continue")
         given = checked_messages(messages)
-        form = self.task.form
-        plain = tools is None and all(isinstance(message["content"], str) for message in given)
-        if form is not None and plain and all(message["role"] in SPOKEN for message in given):
-            return render(form, given)
+        if self._program and not self.task.lacks:
+            return rendered(self._program, {"messages": given, "tools": tools}, functions=self.library)
         return self.template.render(given, tools=tools)
 
     # Sequences

@@ -285,6 +285,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
     macros |= {"DK_TEXTS": 1} if view["texts"] or view["messages"] else {}
+    macros |= {"DK_SPEAKS": 1} if view["messages"] and view["messages"]["speaks"] else {}
     macros |= {"DK_MASKS": 1} if view["texts"] is not None and view["texts"]["kind"] == "fill" else {}
     macros |= {
         f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("messages", "pictures", "sounds") if view[kind]

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deploykit.basics.dtypes import logical_dtype
-from deploykit.language.form import END, START
 from deploykit.targets.android.instances import instances_view
-from deploykit.targets.messages import ROLES
 from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
@@ -263,16 +261,8 @@ def _sounds(sounds: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str,
 
 
 def _messages(messages: Mapping[str, Any]) -> dict[str, Any]:
-    """A model that generates, and its form of conversations."""
-    form = messages["form"]
-    befores, roles = (*ROLES, START), (*ROLES, END)
-    rows = [[form.joints.get(f"{before} {role}") for role in roles] for before in befores] if form else []
-    return {
-        **messages,
-        "usual_tokens": min(_USUAL_TOKENS, messages["most_tokens"]),
-        "strings": [["null" if joint is None else _string(joint) for joint in row] for row in rows],
-        "trims": [str(trimmed).lower() for trimmed in messages["trimmed"]],
-    }
+    """A model that generates."""
+    return {**messages, "usual_tokens": min(_USUAL_TOKENS, messages["most_tokens"])}
 
 
 def _texts(texts: Mapping[str, Any], own: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ _TEXT_OPTIONS = (
 )
 
 _LANGUAGE_OPTIONS = (*_TEXT_OPTIONS, f"-I{runtime.LANGUAGE_INCLUDE}")
-_CHOOSING = ("pages", "sampling")
-"""The sources for pages and the choice of tokens; JavaScript has texts of its own."""
+_SPEAKING = (*(runtime.LANGUAGE_INCLUDE / name for name in ("pages.c", "sampling.c")), *runtime.TEMPLATE)
+"""The sources for pages, the choice of tokens and templates; JavaScript has stops of its own."""
 
 _LINKER_OPTIONS = (
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),
@@ -81,9 +81,9 @@ def link(
 
 
 def link_language(output: Path) -> None:
-    """Link the module that has the pages of sequences and chooses tokens, the same for all models. It has a memory of
-    its own. Raises `ToolchainError` with the linker's message."""
-    sources = [source for source in runtime.LANGUAGE if source.suffix == ".c" and source.stem in _CHOOSING]
+    """Link the module that has the pages of sequences, chooses tokens and runs templates, the same for all models. It
+    has a memory of its own. Raises `ToolchainError` with the linker's message."""
+    sources = [source for source in _SPEAKING if source.suffix == ".c"]
     find_wasm_compiler().link_module([*sources, runtime.WASM_LANGUAGE, runtime.WASM_LIBC], output, *_LANGUAGE_OPTIONS)
 
 

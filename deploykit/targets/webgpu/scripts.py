@@ -29,7 +29,7 @@ _JOINED = {
     "pictures": ("pixels", "canvas", "boxes", "segments", "pictures"),
     "picture": ("pixels", "canvas", "picture"),
     "sound": ("resampling", "sound"),
-    "messages": ("settings", "messages"),
+    "messages": ("settings", "conversations", "messages"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""
