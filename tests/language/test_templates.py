@@ -261,6 +261,11 @@ def test_a_conversation_of_any_size() -> None:
     assert rendered(program.steps, given) == "é" * 1_800_000
 
 
+def test_messages_that_are_no_json() -> None:
+    with pytest.raises(UsageError, match="these messages are no JSON"):
+        rendered(compiled("x").steps, {"messages": [{"role": "user", "content": {1, 2}}]})
+
+
 def test_templates_run_without_access_to_python() -> None:
     for text in ("{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% for"):
         with pytest.raises(UsageError):

@@ -19,7 +19,10 @@ def rendered(
 ) -> str:
     """The text of what is given: `messages`, `tools`, and whatever else the template knows. The time is that of the
     local clock, or `now`, in seconds since 1970. Raises `UsageError` for what the template refuses."""
-    text = json.dumps(given, ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogatepass")
+    try:
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"these messages are no JSON: {error}") from error
     clock = int(time.time()) + time.localtime().tm_gmtoff if now is None else now
     room = 4 * len(text) + 65536
     while True:
