@@ -17,8 +17,8 @@ from tests.runtimes import Runtime
 
 NAMES = [name for name, case in CASES.items() if case.architecture.endswith(SCORES)]
 
-EVERYWHERE = ("llama3", "mistral", "gemma2")
-"""Those that run on all runtimes: positions that are scaled, a window, and scores with a bound."""
+EVERYWHERE = ("llama3", "mistral", "gemma2", "lfm2")
+"""Those that run on all runtimes: positions that are scaled, a window, scores with a bound, and states."""
 
 
 def texts_of(stored: Golden) -> list[tuple[np.ndarray, np.ndarray]]:
