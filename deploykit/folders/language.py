@@ -15,8 +15,8 @@ from deploykit.errors import UsageError
 from deploykit.folders.tasks import tables_of, without_task
 from deploykit.frontends.huggingface.folder import Folder, inside
 from deploykit.frontends.huggingface.generation import import_step
-from deploykit.frontends.huggingface.memory import carries, page_of
 from deploykit.frontends.huggingface.special import SETTINGS, SPECIAL, TOKENIZER
+from deploykit.frontends.memory import carries, page_of
 from deploykit.frontends.stepping import Generating
 from deploykit.language.programs.proof import proved
 from deploykit.language.programs.steps import NoProgram

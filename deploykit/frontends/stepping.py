@@ -26,7 +26,7 @@ from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.architectures import Axis
 from deploykit.frontends.huggingface.arrays import extent
 from deploykit.frontends.huggingface.folder import Folder
-from deploykit.frontends.huggingface.memory import Memory, cache_name, page_of, scales_name
+from deploykit.frontends.memory import Memory, cache_name, page_of, scales_name
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context

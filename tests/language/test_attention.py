@@ -12,7 +12,7 @@ from deploykit.compiler.model import ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
-from deploykit.frontends.huggingface.memory import cache_name, scales_name
+from deploykit.frontends.memory import cache_name, scales_name
 from deploykit.frontends.stepping import attended
 from deploykit.sessions.session import Session
 from tests.runtimes import Runtime

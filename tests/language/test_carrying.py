@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +21,18 @@ from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import golden
 from tests.language.carrying import CARRYING, WORDS, write_carrying_model
 from tests.language.steps import Steps
+from tests.language.test_cli import ran
 from tests.language.test_steps import check
 from tests.runtimes import Runtime
+from tests.web.test_ragged import evaluated
 
 SIZE = 4
 """Tokens of a page of Mamba, so that short texts have many."""
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "CARRIED_PAGE", SIZE)
 
 
 @pytest.fixture(scope="module", params=CARRYING)
@@ -65,9 +74,10 @@ def same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", ["mamba", "falcon-mamba"])
-def test_many_pages(tmp_path: Path, name: str, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_pages")
+def test_many_pages(tmp_path: Path, name: str, runtime: Runtime) -> None:
     """Texts of several pages, several of them in a step, as transformers reads them."""
-    monkeypatch.setattr(memory, "CARRIED_PAGE", SIZE)
     stored = golden(name)
     write_folder(tmp_path / "model", stored.config, stored.shapes)
     found = import_step(tmp_path / "model", {"pages": (1, 16), "context": 20})
@@ -148,3 +158,91 @@ def test_no_guesses(session: Session) -> None:
     for draft in ("ngram", session):
         with pytest.raises(UsageError, match="cannot go back one token: it writes slower with guesses"):
             session.generate("abc", draft=draft)
+
+
+def test_at_a_terminal(folder: Path, session: Session) -> None:
+    chat = session.chat(max_tokens=5)
+    answers = [chat.ask(text) for text in ("abc", "de")]
+    written = ran("chat", folder / "dist", "--max-tokens", 5, "--json", text="abc\nde\n").splitlines()
+    assert [json.loads(line)["text"] for line in written] == answers
+    error = ran("chat", folder / "dist", "--draft", folder / "dist", text="abc\n", status=2)
+    assert "cannot go back one token" in error
+
+
+PROMPTS = ("abc", "abc", "abcdefghij" * 4, "abcdefghijkl", "q" * 70, "q" * 70 + "abc")
+"""Asked one after the other: what they have in common is remembered as far as whole pages go."""
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "model_messages.h"
+#include "tokenizer.h"
+#include "weights.h"
+
+static model_session session;
+
+int main(int argc, char** argv) {
+    const dk_language_room room = {100, 7, 200};
+    dk_answering asked = {0};
+    model_open(&session, &model_weights, MODEL_WEIGHTS_BYTES, &model_tokenizer, MODEL_TOKENIZER_BYTES);
+    size_t bytes = model_workspace_bytes(&session, &room);
+    char* workspace = aligned_alloc(64, bytes);
+    if (model_set_workspace(&session, &room, workspace, bytes) != DK_OK) return 1;
+    asked.sampling = dk_sampling_greedy();
+    asked.most = 40;
+    asked.ignore_end = true;
+    asked.slides = true;
+    asked.sinks = 4;
+    for (int i = 1; i < argc; ++i) {
+        dk_piece piece = {0};
+        if (model_complete(&session, argv[i], strlen(argv[i]), &asked) != DK_OK) return 1;
+        while (!piece.last) {
+            if (model_next(&session, &piece) != DK_OK) return 1;
+            fwrite(piece.text, 1, piece.bytes, stdout);
+        }
+        putchar(0);
+    }
+    free(workspace);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def answers(session: Session) -> list[str]:
+    given = {"max_tokens": 40, "ignore_end": True, "overflow": "window"}
+    return [session.generate(prompt, **given).read() for prompt in PROMPTS]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_pages")
+def test_in_c(folder: Path, tmp_path: Path, answers: list[str]) -> None:
+    deploykit.build(folder / "model", "embedded", {"context": 100, "pages": (1, 25)}, tmp_path / "c")
+    (tmp_path / "c" / "main.c").write_text(PROGRAM)
+    flags = "-std=c11 -Wall -Wextra -Werror -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    sources = sorted(path.name for path in (tmp_path / "c").glob("*.c"))
+    subprocess.run(["clang", *flags.split(), *sources, "-lm", "-o", "app"], cwd=tmp_path / "c", check=True, timeout=200)
+    call = subprocess.run([tmp_path / "c" / "app", *PROMPTS], capture_output=True, timeout=60, check=False)
+    assert call.returncode == 0, call.stderr.decode()
+    assert call.stdout.decode().split("\0")[:-1] == answers
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_pages")
+def test_in_node(folder: Path, tmp_path: Path, answers: list[str]) -> None:
+    """Also where an answer is stopped while its step waits for that of another one."""
+    deploykit.build(folder / "model", "webgpu", {"context": 100}, tmp_path / "web")
+    script = f"""await (async () => {{
+      const found = [];
+      const options = {{ maxTokens: 40, ignoreEnd: true, overflow: 'window' }};
+      for (const prompt of {json.dumps(PROMPTS)}) {{
+        const stopping = new AbortController();
+        const onPiece = () => stopping.abort();
+        const answer = model.complete(prompt, {{ ...options, onPiece }});
+        await model.complete(prompt, {{ ...options, signal: stopping.signal }}).catch(() => {{}});
+        found.push((await answer).text);
+      }}
+      return found;
+    }})()"""
+    assert evaluated(tmp_path / "web", script) == answers

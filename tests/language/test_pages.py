@@ -13,8 +13,8 @@ SIZE, BLOCKS, SEQUENCES, COUNT = 4, 6, 5, 14
 class Model:
     """What a table should hold: for each place of each page, which token of which text was written there last."""
 
-    def __init__(self, window: int | None) -> None:
-        self.table = PageTable(COUNT, SEQUENCES, BLOCKS, SIZE, window)
+    def __init__(self, window: int | None, *, whole: bool) -> None:
+        self.table = PageTable(COUNT, SEQUENCES, BLOCKS, SIZE, window, whole=whole)
         self.window = window
         self.written: dict[int, object] = {}
         self.texts: dict[int, list[object]] = {}
@@ -49,11 +49,12 @@ class Model:
         assert len(held) <= COUNT - self.table.unused
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("window", [None, 1, 3, 9])
-def test_any_history(window: int | None) -> None:
+def test_any_history(window: int | None, whole: bool) -> None:
     random = np.random.default_rng(window or 0)
     for _ in range(60):
-        model = Model(window)
+        model = Model(window, whole=whole)
         number = 0
         for _ in range(60):
             action = random.integers(0, 10)
@@ -76,10 +77,16 @@ def test_any_history(window: int | None) -> None:
                     model.texts[sequence] = text[:kept]
             elif action == 2:
                 sequence = int(random.choice(there))
-                length = int(random.integers(0, len(model.texts[sequence]) + 1))
-                model.table.cut(sequence, length)
+                before = len(model.texts[sequence])
+                length = int(random.integers(0, before + 1))
+                if random.integers(2):
+                    model.table.cut(sequence, length)
+                else:
+                    model.table.fail(sequence)
+                    length = before - whole
                 kept = int(model.table.lengths[sequence])
-                assert kept <= length
+                assert kept <= max(length, 0)
+                assert kept in (before, kept // SIZE * SIZE) or not whole
                 model.texts[sequence] = model.texts[sequence][:kept]
             elif action == 3:
                 sequence = int(random.choice(there))

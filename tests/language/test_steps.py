@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deploykit.frontends.huggingface.generation import SCORES, import_step
-from deploykit.frontends.huggingface.memory import page_of
+from deploykit.frontends.memory import page_of
 from tests.frontends.huggingface.cases import CASES
 from tests.frontends.huggingface.seeds import write_folder
 from tests.frontends.huggingface.test_families import Golden, close, golden
@@ -17,8 +17,8 @@ from tests.runtimes import Runtime
 
 NAMES = [name for name, case in CASES.items() if case.architecture.endswith(SCORES)]
 
-EVERYWHERE = ("llama3", "mistral", "gemma2")
-"""Those that run on all runtimes: positions that are scaled, a window, and scores with a bound."""
+EVERYWHERE = ("llama3", "mistral", "gemma2", "lfm2")
+"""Those that run on all runtimes: positions that are scaled, a window, scores with a bound, and states."""
 
 
 def texts_of(stored: Golden) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -15,10 +15,10 @@ from deploykit.errors import UnsupportedModelError, UsageError
 from deploykit.frontends.huggingface.blocks import head_size
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.heads import hidden_state
-from deploykit.frontends.huggingface.memory import Cached, Memory, cache_name
 from deploykit.frontends.huggingface.registry import Encoder, Head, Outputs, Text, Way, head, text_encoder, untyped
 from deploykit.frontends.huggingface.rotary import Rotary, rotary, settings_of
 from deploykit.frontends.huggingface.tensors import Module, Tensor
+from deploykit.frontends.memory import Cached, Memory, cache_name
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 """The names of layers whose tokens see all others, and of those whose tokens see only those near them, in

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface.layers import biased
-from deploykit.frontends.huggingface.memory import scan_name, taps_name
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Module, Tensor
+from deploykit.frontends.memory import scan_name, taps_name
 
 
 def short_convolution(m: Module, name: str, text: Text, layer: int, x: Tensor, taps: int, *, bias: bool) -> Tensor:

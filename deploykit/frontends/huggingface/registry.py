@@ -23,8 +23,8 @@ from deploykit.compiler.operators.carried import Slots
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface import families
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.memory import Memory
 from deploykit.frontends.huggingface.tensors import Module, Tensor, as_mask
+from deploykit.frontends.memory import Memory
 
 if TYPE_CHECKING:
     from deploykit.compiler.operators.building.value import Value

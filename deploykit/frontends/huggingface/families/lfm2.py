@@ -19,10 +19,10 @@ from deploykit.frontends.huggingface.decoders import (
     turned,
 )
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.memory import Cached, Carried, Memory, cache_name, taps_name
 from deploykit.frontends.huggingface.recurrences import short_convolution
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Module, Tensor
+from deploykit.frontends.memory import Cached, Carried, Memory, cache_name, taps_name
 
 CONV = "conv"
 """The name of layers with a convolution, in `layer_types`."""

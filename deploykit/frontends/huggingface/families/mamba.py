@@ -16,10 +16,10 @@ import numpy as np
 from deploykit.compiler.operators.activations import softplus
 from deploykit.frontends.huggingface.decoders import text_decoder
 from deploykit.frontends.huggingface.folder import Config
-from deploykit.frontends.huggingface.memory import Carried, Memory, scan_name, taps_name
 from deploykit.frontends.huggingface.recurrences import selective_scan, short_convolution
 from deploykit.frontends.huggingface.registry import Text, unlimited
 from deploykit.frontends.huggingface.tensors import Module, Tensor
+from deploykit.frontends.memory import Carried, Memory, scan_name, taps_name
 
 
 def inner(c: Config) -> int:

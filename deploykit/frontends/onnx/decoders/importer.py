@@ -25,7 +25,7 @@ from deploykit.compiler.operators.building.model import ModelBuilder
 from deploykit.compiler.operators.building.value import POISON, AnyValue, Value
 from deploykit.compiler.operators.indexing import pick
 from deploykit.errors import UnsupportedModelError, UsageError
-from deploykit.frontends.huggingface.memory import Cached, Memory, cache_name
+from deploykit.frontends.memory import Cached, Memory, cache_name
 from deploykit.frontends.onnx.decoders.attentions import Attention, attend
 from deploykit.frontends.onnx.decoders.bits import Bits
 from deploykit.frontends.onnx.decoders.dependence import Needed, On, called, dependences, needed
