@@ -221,7 +221,7 @@ def test_a_model_without_conversations(tmp_path: Path, golden: Golden) -> None:
     path = write_language_model(tmp_path / "model.gguf", template="")
     deploykit.build(path, AndroidTarget(["x86_64"]), output=tmp_path / "dist")
     golden((tmp_path / "dist" / "README.md").read_text().partition("## Integrate")[2], "README.md")
-    message = "DataException: this model has no form of conversations here: give it a text to continue"
+    message = "DataException: this model has no template of conversations here: give it a text to continue"
     assert on_desktop(tmp_path / "dist", "Talk", tmp_path)("unspoken") == [message, "9"]
 
 

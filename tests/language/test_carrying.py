@@ -12,7 +12,7 @@ import pytest
 
 import deploykit
 from deploykit.errors import UsageError
-from deploykit.frontends.huggingface import memory
+from deploykit.frontends import memory
 from deploykit.frontends.huggingface.generation import import_step
 from deploykit.frontends.huggingface.importer import load_folder
 from deploykit.sessions.language.engine import Sequence
