@@ -124,6 +124,7 @@ public final class Desktop {
         print("device", () -> load(new Options().device("gpu")));
         print("threads", () -> new Options().threads(0));
         print("missing", () -> Lookup.open(Assets.folder(place), null));
+        print("nowhere", () -> Lookup.open(Assets.folder(new File(place, "nowhere")), null));
         print("after", () -> model.run(x(1, 1), ids(1), 1, 1).scores);
         model.close();
         model.close();

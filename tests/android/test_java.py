@@ -60,9 +60,12 @@ def test_direct_buffers(desktop: Run) -> None:
 
 def test_errors_are_those_of_c(desktop: Run) -> None:
     found = dict(line.split(": ", 1) for line in desktop("errors"))
-    missing, device = found.pop("missing"), found.pop("device")
+    missing, nowhere, device = found.pop("missing"), found.pop("nowhere"), found.pop("device")
     assert device.startswith("DeviceException: there is no device 'gpu': there are [cpu (CPU, ")
-    assert missing.startswith("WeightsException: the asset 'lookup/weights.bin' ")
+    unread = "WeightsException: the asset 'lookup/weights.bin' cannot be read: there is no"
+    assert missing.startswith(f"{unread} file /")
+    assert nowhere.startswith(f"{unread} folder /")
+    assert nowhere.endswith("/nowhere")
     assert found == {
         "rank": "ShapeException: input 'x': expected rank 2 [b, n], found rank 1",
         "axis": "ShapeException: input 'ids' axis 0 (dim 'b') is 3, but is 2 in input 'x' axis 0",
@@ -105,7 +108,7 @@ def test_threads_share_a_model(desktop: Run) -> None:
     assert desktop("threads") == ["800"]
 
 
-def test_closing_waits_for_the_run(desktop: Run) -> None:
+def test_closing_stops_the_run(desktop: Run) -> None:
     assert desktop("closing") == ["closed"]
 
 

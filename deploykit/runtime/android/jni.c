@@ -189,8 +189,16 @@ static jint JNI_init(jni_environment* env, jobject type, jlong handle) {
         const size_t bytes = weights->bytes < of_cpu ? weights->bytes : of_cpu;
         result = failed(own, cpu->program->init(cpu->model, weights->data, bytes), cpu->model->error);
         cpu->model->executor = own->pool == NULL ? NULL : dk_pool_executor(own->pool);
+        cpu->model->stop = &own->stop;
     }
     return result;
+}
+
+/* End the run that is under way, or let runs begin again. Any thread may do so. */
+static void JNI_stop(jni_environment* env, jobject type, jlong handle, jboolean stop) {
+    (void)env;
+    (void)type;
+    __atomic_store_n(&session_of(handle)->stop, (int32_t)stop, __ATOMIC_RELAXED);
 }
 
 /* The text of the last error, as UTF-8 that ends with zero. */
@@ -451,6 +459,7 @@ static const jni_method methods[] = {
     {"fill", "(JIJ[BI)V", (jni_function)JNI_fill},
     {"map", "(JII[BJJ)I", (jni_function)JNI_map},
     {"init", "(J)I", (jni_function)JNI_init},
+    {"stop", "(JZ)V", (jni_function)JNI_stop},
     {"error", "(J[B)V", (jni_function)JNI_error},
     {"bind", "(JI[Ljava/nio/ByteBuffer;[J[J)I", (jni_function)JNI_bind},
     {"keep", "(JIZ)V", (jni_function)JNI_keep},

@@ -90,7 +90,7 @@ _WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "output
 """Words of the language, and names that the model's class has itself."""
 
 _METHODS = """
-clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
+cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
 stateMemory toString wait
 """
 """Methods that the model's class has whatever its functions are."""
@@ -101,7 +101,7 @@ File FileInputStream FileNotFoundException Future FutureTask IOException InputSt
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi
+SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
 """
 """Names of classes that the sources use."""
 

@@ -67,7 +67,7 @@ def link(
     places = (*own, *answers.INCLUDED)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
-    options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
+    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *abi.options, *(f"-I{path}" for path in places))
     with Scratch() as place:
         scratch = Path(place)
 

@@ -7,7 +7,6 @@ import java.io.File;
 import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 
 /**
  * The model {@code Spans}. It can be used from any thread; runs of one model wait for each other.
@@ -32,7 +31,15 @@ public final class Spans implements AutoCloseable {
     /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
-        return Session.devices();
+        return devices(Options.cacheOfApp());
+    }
+
+    /**
+     * The devices that the model can run on, the CPU first.
+     */
+    @NonNull
+    public static List<Device> devices(@Nullable File cache) {
+        return Session.devices(cache);
     }
 
     /** Load the model from the assets of an app. */
@@ -76,12 +83,10 @@ public final class Spans implements AutoCloseable {
         return (List<Object[]>) Instances.run(session, RUN, instances);
     }
 
-    /** Run the model on instances, on another thread. A run that is cancelled before it has begun does not take place. */
+    /** Run the model on instances, on another thread. Cancelling the future stops the run. */
     @NonNull
     public Future<List<Object[]>> runAsync(@NonNull Executor executor, @NonNull List<? extends Object[]> instances) {
-        FutureTask<List<Object[]>> task = new FutureTask<>(() -> run(instances));
-        executor.execute(task);
-        return task;
+        return session.start(executor, () -> run(instances));
     }
 
     /**
@@ -89,14 +94,20 @@ public final class Spans implements AutoCloseable {
      *
      * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
      * their range, {@link MemoryException} if memory is short, {@link DeviceException} if the device fails, is lost or
-     * lacks memory, and {@link ClosedException} after {@link #close}.
+     * lacks memory, {@link java.util.concurrent.CancellationException} if it is stopped, and {@link ClosedException}
+     * after {@link #close}.
      */
     @NonNull
     public Result run(@NonNull Tensor instances, @NonNull Tensor roots, @NonNull Tensor policy, @NonNull Tensor elements) {
         return new Result(session.run(RUN.call(instances, roots, policy, elements)));
     }
 
-    /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */
+    /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */
+    public void cancel() {
+        session.cancel();
+    }
+
+    /** Stop the run that is under way, and free the memory. This run and later calls raise {@link ClosedException}. */
     @Override
     public void close() {
         session.close();
