@@ -94,10 +94,13 @@ def test_devices(desktop: Run) -> None:
 
 
 def test_weights_wherever_they_lie(desktop: Run) -> None:
-    *places, length, stream = desktop("places")
+    *places, length, stream, zeros, damaged, whole = desktop("places")
     assert places == [f"{offset} true [0]" for offset in (4, 1, 4104, 70000, -1)]
     assert length.startswith("length: WeightsException: the asset 'lookup/weights.bin' has ")
     assert stream.startswith("stream: WeightsException: the asset 'lookup/weights.bin' has 10 bytes, not ")
+    assert zeros == "zeros: WeightsException: the weights are not those of this build of the model"
+    assert damaged.startswith("damaged: WeightsException: the asset 'lookup/weights.bin' is damaged: its hash is ")
+    assert whole == "whole true"
 
 
 def test_weights_of_an_open_file(desktop: Run) -> None:

@@ -290,6 +290,7 @@ def test_names_in_java() -> None:
         "texts": None,
         "pictures": None,
         "sounds": None,
+        "messages": None,
     }
     view["functions"] = [function]
     assert [class_name(name) for name in ("tokens", "my_tokens")] == ["TokensModel", "MyTokens"]

@@ -33,6 +33,7 @@ from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
 from deploykit.targets import answers
+from deploykit.targets.android import weights_file
 from deploykit.targets.base import Availability, PackageOptions
 from deploykit.targets.templates import render
 from deploykit.text import FILE
@@ -169,11 +170,13 @@ class AndroidTarget:
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with Scratch() as place:
             scratch = Path(place)
-            libraries = self._link(levels, view, emitted, scratch, java=java)
-            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights, on_gpu)
+            if java:
+                view["weights_hash"] = weights_file.prepend_hash(weights)
             view["file_bytes"] = weights.stat().st_size
+            libraries = self._link(levels, view, emitted, scratch, java=java)
+            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
@@ -281,6 +284,7 @@ def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
     macros: dict[str, str | int] = {
         "DK_JAVA_CLASS": f'"{java_class}"',
         "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
+        "DK_WEIGHTS_HASH": f'"{view["weights_hash"]}"',
         "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }

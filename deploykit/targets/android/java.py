@@ -102,6 +102,7 @@ Nullable Object OutOfMemoryError Override Result Runtime RuntimeException Standa
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
 SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
+BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log
 """
 """Names of classes that the sources use."""
 

@@ -14,6 +14,7 @@ from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.bionic import first_that_runs, open_bionic
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.targets.android.on_jvm import OnJvm
+from deploykit.targets.android.weights_file import without_hash
 
 MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
 """The machines of ABIs, those that run best here first."""
@@ -21,6 +22,8 @@ MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
 CHOICE = "DEPLOYKIT_ABI"
 
 JAVA = "java"
+
+WEIGHTS = "weights.bin"
 
 
 def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
@@ -73,7 +76,10 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
         for file in (scratch / "assets" / manifest.prefix).glob("*"):
-            (scratch / file.name).symlink_to(file)
+            if file.name == WEIGHTS:
+                without_hash(file, scratch / WEIGHTS)
+            else:
+                (scratch / file.name).symlink_to(file)
     place = scratch / "jni" if archives else folder
     found = {abi: place / abi / name for abi in MACHINES if (place / abi / name).exists()}
     if not found:

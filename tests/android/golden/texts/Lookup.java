@@ -7,7 +7,6 @@ import java.io.File;
 import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 
 /**
  * The model {@code lookup}. It can be used from any thread; runs of one model wait for each other.
@@ -19,7 +18,7 @@ import java.util.concurrent.FutureTask;
  */
 public final class Lookup implements AutoCloseable {
     /** The bytes of the weights, which are mapped into memory and not counted by {@link #memory}. */
-    public static final long WEIGHTS_BYTES = 2048L;
+    public static final long WEIGHTS_BYTES = 2112L;
 
     private static final Function RUN = new Function(0,
             new int[] {0, 7},
@@ -35,7 +34,15 @@ public final class Lookup implements AutoCloseable {
     /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
-        return Session.devices();
+        return devices(Options.cacheOfApp());
+    }
+
+    /**
+     * The devices that the model can run on, the CPU first.
+     */
+    @NonNull
+    public static List<Device> devices(@Nullable File cache) {
+        return Session.devices(cache);
     }
 
     /** Load the model from the assets of an app. */
@@ -92,19 +99,18 @@ public final class Lookup implements AutoCloseable {
      *
      * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
      * their range, {@link MemoryException} if memory is short, {@link DeviceException} if the device fails, is lost or
-     * lacks memory, and {@link ClosedException} after {@link #close}.
+     * lacks memory, {@link java.util.concurrent.CancellationException} if it is stopped, and {@link ClosedException}
+     * after {@link #close}.
      */
     @NonNull
     public Result run(@NonNull Tensor x, @NonNull Tensor ids) {
         return new Result(session.run(RUN.call(x, ids)));
     }
 
-    /** Run the model on another thread. A run that is cancelled before it has begun does not take place. */
+    /** Run the model on another thread. Cancelling the future stops the run. */
     @NonNull
     public Future<Result> runAsync(@NonNull Executor executor, @NonNull Tensor x, @NonNull Tensor ids) {
-        FutureTask<Result> task = new FutureTask<>(() -> run(x, ids));
-        executor.execute(task);
-        return task;
+        return session.start(executor, () -> run(x, ids));
     }
 
     /** Run the model on arrays, which have the shapes that these sizes give. */
@@ -119,13 +125,18 @@ public final class Lookup implements AutoCloseable {
         return runAsync(executor, Tensor.of(x, b, n), Tensor.of(ids, b));
     }
 
-    /** Run the model so often, after a run that does not count, and time its steps. */
+    /** Run the model so often, at least once, after a run that does not count, and time its steps. */
     @NonNull
     public Profile profile(int runs, @NonNull Tensor x, @NonNull Tensor ids) {
         return session.profile(RUN.call(x, ids), runs);
     }
 
-    /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */
+    /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */
+    public void cancel() {
+        session.cancel();
+    }
+
+    /** Stop the run that is under way, and free the memory. This run and later calls raise {@link ClosedException}. */
     @Override
     public void close() {
         session.close();
