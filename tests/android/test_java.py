@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,16 @@ def test_weights_wherever_they_lie(desktop: Run) -> None:
 
 def test_weights_of_an_open_file(desktop: Run) -> None:
     assert desktop("descriptor") == ["1 FLOAT[1, 16]"]
+
+
+def test_an_app_is_told_of_copied_weights(package: Path, tmp_path: Path) -> None:
+    in_app = on_desktop(package, "InApp", tmp_path, ["Log"], declared=True)
+    assert in_app("stored") == ["true FLOAT[1, 16]"]
+    warning, run = in_app("compressed")
+    assert run == "false FLOAT[1, 16]"
+    assert re.fullmatch(
+        r"lookup: the weights, \d+ bytes, were copied into memory, .* noCompress \+= \"bin\" .*", warning
+    )
 
 
 def test_threads_share_a_model(desktop: Run) -> None:

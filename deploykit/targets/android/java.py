@@ -71,6 +71,7 @@ _STUBS = {
     "android/content/res": ("AssetFileDescriptor", "AssetManager"),
     "android/graphics": ("Bitmap",),
     "android/os": ("ParcelFileDescriptor",),
+    "android/util": ("Log",),
     "androidx/annotation": ("NonNull", "Nullable", "RequiresApi"),
     "java/util/concurrent": ("Flow",),
 }
@@ -91,7 +92,7 @@ _WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "output
 
 _METHODS = """
 cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
-stateMemory toString wait
+stateMemory toString wait weightsMapped
 """
 """Methods that the model's class has whatever its functions are."""
 

@@ -56,8 +56,12 @@ public final class Lookup implements AutoCloseable {
     public static Lookup load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Lookup(system, own, own.memory == null ? system : own.memory,
+        Lookup model = new Lookup(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
+        if (!model.weightsMapped()) {
+            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+        }
+        return model;
     }
 
     /** Load the model from other assets, also outside of Android. */
@@ -65,6 +69,11 @@ public final class Lookup implements AutoCloseable {
     public static Lookup open(@NonNull Assets assets, @Nullable Options options) {
         Options own = options == null ? new Options() : options;
         return new Lookup(assets, own, own.memory, own.cache);
+    }
+
+    /** Whether the weights are mapped from their file; else they were copied into memory. */
+    public boolean weightsMapped() {
+        return session.weightsMapped();
     }
 
     /** The device that the model runs on. */
