@@ -174,6 +174,8 @@ def test_what_an_aar_holds(package: Path) -> None:
         assert set(infos) == {
             *("AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt", "assets/lookup/weights.bin"),
             "assets/lookup/steps.txt",
+            "assets/lookup/NOTICE.txt",
+            *("META-INF/LICENSE", "META-INF/NOTICE", "META-INF/com/android/build/gradle/aar-metadata.properties"),
             *(f"jni/{abi}/liblookup.so" for abi in ABIS),
         }
         assert infos["assets/lookup/weights.bin"].compress_type == zipfile.ZIP_STORED
@@ -185,6 +187,32 @@ def test_what_an_aar_holds(package: Path) -> None:
         path = aar_of(package)
         digest = path.with_name(f"{path.name}.{algorithm}").read_text()
         assert digest == hashlib.new(algorithm, path.read_bytes()).hexdigest()
+
+
+@needs_java
+def test_licences_ship(model: onnx.ModelProto, tmp_path: Path) -> None:
+    own = onnx.ModelProto()
+    own.CopyFrom(model)
+    onnx.helper.set_model_props(own, {"license": "Ask first.\nThen pay <me>."})
+    settings = {"url": "https://example.org/?a=1&b=2"}
+    deploykit.build(own, AndroidTarget(["x86_64"]), DIMS, tmp_path / "own", settings=settings)
+    aar = aar_of(tmp_path / "own")
+    for path in (aar, aar.with_name("lookup-1.0-sources.jar")):
+        with zipfile.ZipFile(path) as archive:
+            assert archive.read("META-INF/LICENSE").decode() == Path("LICENSE").read_text()
+            assert "under its own licence: see LICENSE.model" in archive.read("META-INF/NOTICE").decode()
+            assert archive.read("META-INF/LICENSE.model") == b"Ask first.\nThen pay <me>."
+    with zipfile.ZipFile(aar) as archive:
+        shown = archive.read("assets/lookup/NOTICE.txt").decode()
+        metadata = archive.read("META-INF/com/android/build/gradle/aar-metadata.properties").decode()
+    assert all(text in shown for text in ("is licensed under", "Then pay", "Apache License"))
+    assert "minCompileSdk=24" in metadata.splitlines()
+    settings = {"license": "MIT"}
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "mit", settings=settings)
+    pom = ET.parse(aar_of(tmp_path / "mit").with_suffix(".pom"))
+    names = [found.text for found in pom.iter("{http://maven.apache.org/POM/4.0.0}name")]
+    assert names == ["lookup", "Apache-2.0", "MIT"]
+    assert "<url>https://example.org/?a=1&amp;b=2</url>" in aar.with_suffix(".pom").read_text()
 
 
 @needs_java

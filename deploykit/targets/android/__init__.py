@@ -35,6 +35,7 @@ from deploykit.options.option import option
 from deploykit.targets import answers
 from deploykit.targets.android import weights_file
 from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.licenses import license_of_model
 from deploykit.targets.templates import render
 from deploykit.text import FILE
 
@@ -63,6 +64,10 @@ class AndroidOptions:
     package: str | None = option(None, "the package of the Java classes, by default org.deploykit.<name>")
     group: str = option("org.deploykit", "the group of the Maven coordinates")
     version: str = option("1.0", "the version of the Maven coordinates")
+    license: str | None = option(
+        None, "the model's licence as an SPDX identifier, by default what its folder or file says"
+    )
+    url: str | None = option(None, "the address of a page about the model, for its description in a Maven repository")
 
 
 class AndroidTarget:
@@ -183,6 +188,7 @@ class AndroidTarget:
                 from deploykit.targets.android.java import is_profiled
 
                 view["build"] = _digest(emitted)
+                view |= _licenses(program, options)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
                 assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
                 names = write_maven(view, libraries, weights, assets | code, folder)
@@ -276,6 +282,13 @@ def _names(prefix: str, own: AndroidOptions) -> dict[str, str]:
         if not _WORD.fullmatch(names[name]):
             raise UsageError(f"'{names[name]}' cannot be part of Maven coordinates: use letters, digits, '.', '_', '-'")
     return names
+
+
+def _licenses(program: Program, options: PackageOptions) -> dict[str, Any]:
+    """What the texts of an AAR say of licences, and of a page about the model."""
+    own = options.own or AndroidOptions()
+    license_ = license_of_model(options.place, program.license, own.license)
+    return {"url": own.url, "model_license": license_.name, "license_file": license_.text}
 
 
 def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
