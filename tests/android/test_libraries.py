@@ -135,6 +135,15 @@ def test_a_library_asks_for_what_android_has(libraries: Path, abi: str) -> None:
     assert not any(words[3] == "TLS" for words in symbols if len(words) > 7)
 
 
+@needs_java
+@each_abi
+def test_a_library_for_java_exports_what_java_needs(package: Path, abi: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(aar_of(package)) as archive:
+        path = Path(archive.extract(f"jni/{abi}/liblookup.so", tmp_path))
+    symbols = [line.split() for line in readelf("-sW", "--dyn-syms", path).splitlines()]
+    assert [words[7] for words in symbols if len(words) > 7 and words[6].isdigit()] == ["JNI_OnLoad"]
+
+
 @each_abi
 def test_segments_fit_pages_of_16_kib(libraries: Path, abi: str) -> None:
     loads = re.findall(r"LOAD .* (0x[0-9a-f]+)$", readelf("-lW", library(libraries, abi)), re.MULTILINE)

@@ -3,7 +3,7 @@
 As an AAR, the form that Android's build tools take:
 
 maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
-include/                          the headers of the libraries
+<abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
 
 As libraries for C and C++ (format `so`):
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 AAR, LIBRARIES = "aar", "so"
 
 INCLUDE = "include"
+JNI = "jni"
 WEIGHTS = "weights.bin"
 STEPS = "steps.txt"
 
@@ -181,7 +182,11 @@ class AndroidTarget:
                 view["weights_hash"] = weights_file.prepend_hash(weights)
             view["file_bytes"] = weights.stat().st_size
             libraries = self._link(levels, view, emitted, scratch, java=java)
-            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
+            names = _copied(libraries, folder)
+            shipped = {
+                abi: scratch / abi / JNI / library.name if java else library for abi, library in libraries.items()
+            }
+            view["libraries"] = {abi: library.stat().st_size for abi, library in shipped.items()}
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
@@ -191,10 +196,10 @@ class AndroidTarget:
                 view |= _licenses(program, options)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
                 assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
-                names = write_maven(view, libraries, weights, assets | code, folder)
+                names = [*write_maven(view, shipped, weights, assets | code, folder), *names]
                 readme = "README.md"
             else:
-                names = _copy_libraries(libraries, weights, code, folder)
+                names += _copied_files(weights, code, folder)
                 readme = "libraries.md"
         view["abis"] = [abi.name for abi in self.abis]
         (folder / "README.md").write_text(render(__name__, readme, view), encoding="utf-8")
@@ -233,7 +238,8 @@ class AndroidTarget:
         *,
         java: bool,
     ) -> dict[str, Path]:
-        """The libraries by ABI, in `scratch`. `programs` are those for CPUs."""
+        """The libraries for C by ABI, in `scratch`. With `java` those for Java are beside them, in folders `JNI`.
+        `programs` are those for CPUs."""
         from deploykit.basics.parallel import each
         from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
@@ -250,16 +256,16 @@ class AndroidTarget:
         macros = _macros(program, view) if java else None
 
         def linked(abi: Abi) -> Path:
-            place, output = scratch / abi.name, scratch / abi.name / "out" / f"lib{view['prefix']}.so"
-            output.parent.mkdir(parents=True)
-            for name, data in emitted.items():
-                if name.startswith(f"{abi.name}-"):
-                    (place / name.removeprefix(f"{abi.name}-")).write_bytes(data)
-            own = [*exports, *(("JNI_OnLoad",) if java else ())]
+            place, name = scratch / abi.name, f"lib{view['prefix']}.so"
+            outputs = {place / "out" / name: exports} | ({place / JNI / name: ["JNI_OnLoad"]} if java else {})
+            place.mkdir()
+            for file, data in emitted.items():
+                if file.startswith(f"{abi.name}-"):
+                    (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
             levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
             of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
-            link(abi, place, sorted(place.glob("*.o")), output, own, shared, of_abi)
-            return output
+            link(abi, place, sorted(place.glob("*.o")), outputs, shared, of_abi)
+            return place / "out" / name
 
         return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
 
@@ -346,16 +352,20 @@ def _steps(programs: Sequence[Program]) -> bytes:
     return "".join(f"= {' '.join(names)}\n{text}" for text, names in texts.items()).encode()
 
 
-def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
-    names = []
+def _copied(libraries: Mapping[str, Path], folder: Path) -> list[str]:
+    """Copy the libraries of ABIs to the folder. Returns their names there."""
     for abi, library in libraries.items():
         (folder / abi).mkdir()
         shutil.copyfile(library, folder / abi / library.name)
-        names.append(f"{abi}/{library.name}")
+    return [f"{abi}/{library.name}" for abi, library in libraries.items()]
+
+
+def _copied_files(weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
+    """Copy what all ABIs share to the folder. Returns the names there."""
     shutil.copyfile(weights, folder / WEIGHTS)
     for name, data in code.items():
         (folder / name).write_bytes(data)
-    return [*names, WEIGHTS, *code]
+    return [WEIGHTS, *code]
 
 
 def _require_typed(program: Program) -> None:
