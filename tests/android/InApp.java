@@ -7,6 +7,7 @@ import java.io.FileInputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.Arrays;
 import org.deploykit.lookup.*;
 
 /** Loads a model as an app does, whose file has the assets as they are, or compressed. */
@@ -91,9 +92,26 @@ public final class InApp {
         };
     }
 
-    public static void main(String[] words) {
+    /** The names that parameters have in the classes, and in the message of a null. */
+    private static void names(Context context) throws NoSuchMethodException {
+        Class<?> numbers = long.class;
+        System.out.println(Arrays.toString(
+            Lookup.class.getMethod("run", float[].class, long[].class, numbers, numbers).getParameters()));
+        System.out.println(Arrays.toString(Assets.class.getMethod("open", String.class).getParameters()));
+        try (Lookup model = Lookup.load(context)) {
+            model.run(null, new long[1], 1, 3);
+        } catch (NullPointerException error) {
+            System.out.println(error.getMessage());
+        }
+    }
+
+    public static void main(String[] words) throws NoSuchMethodException {
         Options options = new Options().memory(() -> Long.MAX_VALUE / 2);
         Context context = context(new File(words[1]), new File(words[2]), words[0].equals("compressed"));
+        if (words[0].equals("names")) {
+            names(context);
+            return;
+        }
         try (Lookup model = Lookup.load(context, options)) {
             System.out.println(model.weightsMapped() + " " + model.run(new float[3], new long[1], 1, 3).scores);
         }

@@ -108,8 +108,19 @@ def test_weights_of_an_open_file(desktop: Run) -> None:
     assert desktop("descriptor") == ["1 FLOAT[1, 16]"]
 
 
-def test_an_app_is_told_of_copied_weights(package: Path, tmp_path: Path) -> None:
-    in_app = on_desktop(package, "InApp", tmp_path, ["Log"], declared=True)
+@pytest.fixture(scope="module")
+def in_app(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return on_desktop(package, "InApp", tmp_path_factory.mktemp("app"), ["Log"], declared=True)
+
+
+def test_parameters_have_names(in_app: Run) -> None:
+    run, opened, null = in_app("names")
+    assert run == "[float[] x, long[] ids, long b, long n]"
+    assert opened == "[java.lang.String name]"
+    assert '"values" is null' in null
+
+
+def test_an_app_is_told_of_copied_weights(in_app: Run) -> None:
     assert in_app("stored") == ["true FLOAT[1, 16]"]
     warning, run = in_app("compressed")
     assert run == "false FLOAT[1, 16]"
