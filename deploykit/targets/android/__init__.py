@@ -2,6 +2,7 @@
 
 As an AAR, the form that Android's build tools take:
 
+kotlin/<Name>Coroutines.kt        suspending functions, a source for apps in Kotlin
 maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
 <abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
@@ -190,13 +191,16 @@ class AndroidTarget:
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
-                from deploykit.targets.android.java import is_profiled
+                from deploykit.targets.android.java import coroutines, is_profiled
 
                 view["build"] = _digest(emitted)
                 view |= _licenses(program, options)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
                 assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
-                names = [*write_maven(view, shipped, weights, assets | code, folder), *names]
+                name, text = coroutines(view)
+                (folder / name).parent.mkdir()
+                (folder / name).write_text(text, encoding="utf-8")
+                names = [*write_maven(view, shipped, weights, assets | code, folder), *names, name]
                 readme = "README.md"
             else:
                 names += _copied_files(weights, code, folder)

@@ -87,12 +87,15 @@ null
 
 KEYWORDS = frozenset(_KEYWORDS.split())
 
+_OF_KOTLIN = frozenset(("as", "fun", "in", "is", "object", "typealias", "typeof", "val", "var", "when"))
+"""Keywords of Kotlin that are none in Java."""
+
 _WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs", "inputs", "runs", "RUN"))
 """Words of the language, and names that the model's class has itself."""
 
 _METHODS = """
-cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
-stateMemory toString wait weightsMapped
+async cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset
+session stateMemory toString wait weightsMapped
 """
 """Methods that the model's class has whatever its functions are."""
 
@@ -179,6 +182,18 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
             text = render(_PACKAGE, f"java/{kind}_of.java", {"package": view["package"], **own})
             texts[f"{folder}/{own['class']}.java"] = text
     return texts
+
+
+def coroutines(view: Mapping[str, Any]) -> tuple[str, str]:
+    """A source in Kotlin with suspending functions: its path, and its text."""
+    model = model_view(view)
+    text = render(_PACKAGE, "kotlin/Coroutines.kt", {**model, "quoted": _quoted})
+    return f"kotlin/{model['class']}Coroutines.kt", text
+
+
+def _quoted(word: str) -> str:
+    """A name in Kotlin, which has keywords of its own."""
+    return f"`{word}`" if word in _OF_KOTLIN else word
 
 
 def _further(model: Mapping[str, Any]) -> list[str]:

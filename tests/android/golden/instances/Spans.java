@@ -5,6 +5,7 @@ import androidx.annotation.NonNull;
 import androidx.annotation.Nullable;
 import java.io.File;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
 
@@ -15,7 +16,7 @@ import java.util.concurrent.Future;
  */
 public final class Spans implements AutoCloseable {
     /** The bytes of the weights, which are mapped into memory. */
-    public static final long WEIGHTS_BYTES = 80L;
+    public static final long WEIGHTS_BYTES = 144L;
 
     private static final Function RUN = new Function(0,
             new int[] {6, 6, 6, 0},
@@ -53,8 +54,12 @@ public final class Spans implements AutoCloseable {
     public static Spans load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Spans(system, own, own.memory == null ? system : own.memory,
+        Spans model = new Spans(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
+        if (!model.weightsMapped()) {
+            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+        }
+        return model;
     }
 
     /** Load the model from other assets, also outside of Android. */
@@ -62,6 +67,11 @@ public final class Spans implements AutoCloseable {
     public static Spans open(@NonNull Assets assets, @Nullable Options options) {
         Options own = options == null ? new Options() : options;
         return new Spans(assets, own, own.memory, own.cache);
+    }
+
+    /** Whether the weights are mapped from their file; else they were copied into memory. */
+    public boolean weightsMapped() {
+        return session.weightsMapped();
     }
 
     /** The device that the model runs on. */
@@ -100,6 +110,12 @@ public final class Spans implements AutoCloseable {
     @NonNull
     public Result run(@NonNull Tensor instances, @NonNull Tensor roots, @NonNull Tensor policy, @NonNull Tensor elements) {
         return new Result(session.run(RUN.call(instances, roots, policy, elements)));
+    }
+
+    /** Call the model on another thread. Cancelling the future stops the run that the call is at. */
+    @NonNull
+    public <T> Future<T> async(@NonNull Executor executor, @NonNull Callable<T> call) {
+        return session.start(executor, call);
     }
 
     /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */

@@ -5,6 +5,7 @@ import androidx.annotation.NonNull;
 import androidx.annotation.Nullable;
 import java.io.File;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
 
@@ -138,6 +139,12 @@ public final class Lookup implements AutoCloseable {
     @NonNull
     public Profile profile(int runs, @NonNull Tensor x, @NonNull Tensor ids) {
         return session.profile(RUN.call(x, ids), runs);
+    }
+
+    /** Call the model on another thread. Cancelling the future stops the run that the call is at. */
+    @NonNull
+    public <T> Future<T> async(@NonNull Executor executor, @NonNull Callable<T> call) {
+        return session.start(executor, call);
     }
 
     /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */
