@@ -154,6 +154,24 @@ def test_segments_fit_pages_of_16_kib(libraries: Path, abi: str) -> None:
     assert ".symtab" not in readelf("-SW", library(libraries, abi))
 
 
+def test_what_ships_is_said(tmp_path: Path) -> None:
+    """Products of 8-bit integers have weights in two orders."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        product (float[n, 512] x) => (float[n, 512] y) <float[512, 512] w> { y = MatMul(x, w) }""")
+    values = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(values, "w"))
+    built = deploykit.build(model, AndroidTarget(), {"n": (1, 8)}, tmp_path / "two", format="so", quantize="int8")
+    stored = (tmp_path / "two" / "weights.bin").stat().st_size
+    notes = [note for note in built.manifest.notes if "ship" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{stored / 1e6:.1f} MB of weights ship, because ")
+    assert notes[0].endswith("each uses 0.3 MB of them at most")
+    assert f"| {stored} |" in (tmp_path / "two" / "README.md").read_text()
+    target = AndroidTarget(["x86_64"])
+    built = deploykit.build(model, target, {"n": (1, 8)}, tmp_path / "one", format="so", quantize="int8")
+    assert not [note for note in built.manifest.notes if "ship" in note]
+
+
 def test_the_register_of_the_system_is_free(libraries: Path) -> None:
     dump = OBJDUMP["arm64-v8a"]
     if not shutil.which(dump):
