@@ -77,8 +77,8 @@ def _stored(programs: Sequence[Program], placed: Sequence[Mapping[Identity, Cons
     most = max(sum(constant.data.nbytes for constant in program.constants) for program in programs)
     if total - most > max(_LITTLE, total // 20):
         yield (
-            f"{total / 1e6:,.1f} MB of weights ship, because not all CPUs and GPUs take them in the same order; each uses"
-            f" {most / 1e6:,.1f} MB of them at most"
+            f"{total / 1e6:,.1f} MB of weights ship, because not all CPUs and GPUs take them in the same order; "
+            f"each uses {most / 1e6:,.1f} MB of them at most"
         )
 
 
