@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -39,6 +40,7 @@ from bench.worker import inputs_of
 from deploykit.artifact.manifest import read_manifest
 from deploykit.cli.console import messages, results, table, text_seconds
 from deploykit.targets.android.running import MACHINES
+from deploykit.targets.android.weights_file import HASH_BYTES
 
 USUAL = ("mobilenet", "dscnn", "resnet50", "minilm")
 """The models without `--filter`."""
@@ -101,6 +103,9 @@ def measure(case: Case, runs: int, folder: Path) -> Row:
     model.write_bytes(fixed(made, case.single).SerializeToString(deterministic=True))
     files = folder / f"{case.name}-files"
     libraries, shared, weights = parts(next(artifact.rglob("*.aar")), files)
+    for abi, machine in MACHINES.items():
+        (files / machine).mkdir(parents=True)
+        shutil.copy(next((artifact / abi).iterdir()), files / machine)
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     for _ in range(runs):
         for side, found in times.items():
@@ -109,8 +114,8 @@ def measure(case: Case, runs: int, folder: Path) -> Row:
 
 
 def parts(archive: Path, files: Path) -> tuple[dict[str, Size], Size, int]:
-    """The sizes of the libraries of an AAR by ABI, of its other code, and the bytes of its weights. The libraries, in a
-    folder for each machine, and the assets are unpacked in `files`."""
+    """The sizes of the libraries of an AAR by ABI, of its other code, and the bytes of its weights. Other code and
+    weights are unpacked in `files`."""
     libraries: dict[str, Size] = {}
     shared, weights = Size(0, 0), 0
     with zipfile.ZipFile(archive) as opened:
@@ -119,13 +124,13 @@ def parts(archive: Path, files: Path) -> tuple[dict[str, Size], Size, int]:
             data = opened.read(entry)
             if path.suffix == ".so":
                 libraries[path.parent.name] = size_of([data])
-                path = Path(MACHINES[path.parent.name], path.name)
-            elif path.suffix == ".jar" or path.name.startswith("kernels."):
+                continue
+            if path.suffix == ".jar" or path.name.startswith("kernels."):
                 shared += size_of([data])
                 path = Path(path.name)
             elif path.name == _WEIGHTS:
                 weights = len(data)
-                path = Path(path.name)
+                data, path = data[HASH_BYTES:], Path(path.name)
             else:
                 continue
             place = files / path

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from deploykit.engines.native.bionic import C_LIBRARIES, has_c_library
+
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -97,6 +99,12 @@ def program(*command: str, version_flag: str = "--version") -> Callable[[], tupl
     return probe
 
 
+def emulator(machine: str) -> Callable[[], tuple[str, str] | None]:
+    """A probe for QEMU for a machine, which runs nothing without a C library for it."""
+    probe = program(f"qemu-{machine}")
+    return lambda: probe() if has_c_library(machine) else None
+
+
 def _python() -> tuple[str, str]:
     return platform.python_version(), sys.executable
 
@@ -114,9 +122,8 @@ TOOLS = (
          program(sys.executable, "-m", "ziglang", version_flag="version"), _COMPILER),
     Tool("make", "builds an embedded artifact with its Makefile", "apt-get install make", program("make")),
     Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
-    Tool("qemu-aarch64", "runs artifacts for arm64 on other machines", "apt-get install qemu-user",
-         program("qemu-aarch64")),
-    Tool("qemu-arm", "runs artifacts for 32-bit Arm", "apt-get install qemu-user", program("qemu-arm")),
+    *(Tool(f"qemu-{machine}", f"runs artifacts for {meant}", f"apt-get install qemu-user {C_LIBRARIES[machine]}",
+           emulator(machine)) for machine, meant in (("aarch64", "arm64 on other machines"), ("arm", "32-bit Arm"))),
     Tool("javac", "compiles the Java classes of an AAR", "apt-get install default-jdk-headless", program("javac")),
     Tool("node", "runs artifacts for the web", "apt-get install nodejs", program("node")),
     Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",

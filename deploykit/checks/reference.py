@@ -53,7 +53,10 @@ def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None
 
     source = manifest.source
     if source is not None and source.file == CONFIG:
-        raise UsageError(f"{artifact} was built from a Hugging Face folder: {NEEDS_EXPORT}")
+        raise UsageError(
+            f"{artifact} was built from a Hugging Face folder: build that for the host, too, and name the artifact with"
+            f" --model; or {NEEDS_EXPORT}"
+        )
     if source is not None:
         for path in (Path(source.file), artifact.parent / source.file):
             if path.is_file() and describe_source(path) == source:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from deploykit.artifact.formula import evaluate
-from deploykit.artifact.manifest import DimEntry, Manifest
+from deploykit.artifact.manifest import MANIFEST, DimEntry, Manifest, read_manifest
 from deploykit.artifact.plan import WorkEntry, read_plan
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.basics.installation import full_package_needed
@@ -129,7 +129,8 @@ def verify(
     """Run the artifact in a folder and a reference on the same inputs, and compare their outputs.
 
     `model` is by default the file that the artifact was built from, if it is found in this folder or beside the
-    artifact. `at` gives sizes of dims by name, `{"batch": (1, 3)}`; other dims have the sizes of the arrays in
+    artifact. It may also be another artifact of the same model, such as the one for the host of a Hugging Face folder.
+    `at` gives sizes of dims by name, `{"batch": (1, 3)}`; other dims have the sizes of the arrays in
     `inputs`, else a smallest, an odd and a larger one. `inputs` gives values by name, as arrays or as texts in the
     forms of `deploykit.checks.sources`; other inputs are random from `seed`. The default tolerance is that of each
     output's dtype; with a given `tolerance` no output is undecided. `threads` and `device` are those of
@@ -143,10 +144,16 @@ def verify(
         ToolchainError: the reference is not installed.
         UnsupportedModelError: the reference cannot load the model.
     """
-    with open_artifact(artifact, threads=threads, device=device) as session:
+    with ExitStack() as opened:
+        session = opened.enter_context(open_artifact(artifact, threads=threads, device=device))
         path = references.model_of(Path(artifact), session.manifest, model)
         given = samples.random_for_others(session.manifest, read_inputs(inputs or {}), seed)
-        trial = _trial(session, path, reference, given, tolerance)
+        if (path / MANIFEST).is_file():
+            reference = f"the artifact {path}"
+            peer = opened.enter_context(_same_model(path, session.manifest))
+            trial = _Trial(session, path, reference, None, lambda arrays: plain(peer.run(arrays)), given, tolerance)
+        else:
+            trial = _trial(session, path, reference, given, tolerance)
         checks = []
         for sizes, required in _choices(session.manifest, at or {}, samples.given_sizes(session.manifest, given)):
             check = _check(trial, sizes, required=required)
@@ -156,6 +163,14 @@ def verify(
     if all(check.skipped for check in checks):
         raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
     return Report(reference, tuple(checks), where)
+
+
+def _same_model(folder: Path, manifest: Manifest) -> Session:
+    """Another artifact of the model of `manifest`. Raises `UsageError` if it is of another one."""
+    other = read_manifest(folder)
+    if other.source != manifest.source or other.name != manifest.name:
+        raise UsageError(f"{folder} was built from another model: build both from the same folder or file")
+    return open_artifact(folder)
 
 
 def verify_ends(
@@ -346,7 +361,8 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Checke
         return CheckedRun(
             dims, skipped=f"{trial.reference} does not repeat its results: the model draws random numbers"
         )
-    return check if check.within or trial.tolerance is not None else _with_spreads(check, trial, arrays, expected)
+    judged = check.within or trial.tolerance is not None or (trial.model / MANIFEST).is_file()
+    return check if judged else _with_spreads(check, trial, arrays, expected)
 
 
 def _repeats(trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:

@@ -48,7 +48,7 @@ def verify(
             "-m",
             metavar="MODEL",
             help="The model to compare with; by default the file that the artifact was built from, when it is found "
-            "in this folder or beside the artifact.",
+            "in this folder or beside the artifact. Or another artifact of the same model.",
             show_default=False,
         ),
     ] = None,

@@ -124,6 +124,7 @@ public final class Desktop {
         print("device", () -> load(new Options().device("gpu")));
         print("threads", () -> new Options().threads(0));
         print("missing", () -> Lookup.open(Assets.folder(place), null));
+        print("nowhere", () -> Lookup.open(Assets.folder(new File(place, "nowhere")), null));
         print("after", () -> model.run(x(1, 1), ids(1), 1, 1).scores);
         model.close();
         model.close();
@@ -184,6 +185,27 @@ public final class Desktop {
         }
         print("length", () -> Lookup.open(cut(weights.length - 4), null));
         print("stream", () -> Lookup.open(cut(-1), null));
+        print("zeros", () -> Lookup.open(holding(new byte[weights.length]), null));
+        byte[] damaged = weights.clone();
+        damaged[weights.length - 1] ^= 1;
+        print("damaged", () -> Lookup.open(holding(damaged), new Options().checkWeights(true)));
+        try (Lookup model = Lookup.open(holding(weights), new Options().checkWeights(true))) {
+            System.out.println("whole " + expected.equals(text(model.run(x(3, 7), ids(3), 3, 7))));
+        }
+    }
+
+    private static Assets holding(byte[] weights) {
+        return new Assets() {
+            @Override
+            public Range range(String name) {
+                return null;
+            }
+
+            @Override
+            public InputStream open(String name) {
+                return new ByteArrayInputStream(weights);
+            }
+        };
     }
 
     private Assets cut(int length) {

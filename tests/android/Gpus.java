@@ -27,9 +27,10 @@ public final class Gpus {
         Assets assets = Assets.folder(new File(words[1]));
         switch (words[0]) {
             case "devices":
-                for (Device device : Lookup.devices()) {
+                for (Device device : Lookup.devices(new File(words[3]))) {
                     print(device.name);
                 }
+                print(Lookup.devices(new File(words[3])).get(0).reason);
                 break;
             case "profile":
                 Options chosen = new Options().device(words[4]).cache(new File(words[3]));

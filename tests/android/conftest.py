@@ -24,6 +24,7 @@ from deploykit.engines.native.adapters import adapters
 from deploykit.engines.native.bionic import without_needed
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.jars import find_java_compiler
+from deploykit.targets.android.java import stubs
 
 JAVA = [shutil.which("java"), shutil.which("javac")]
 
@@ -91,10 +92,10 @@ def desktop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return on_desktop(package, "Desktop", tmp_path_factory.mktemp("desktop"))
 
 
-def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = ()) -> Run:
+def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = (), *, declared: bool = False) -> Run:
     """Runs a case of the class `test`, which needs `further` ones, on a JVM with the classes and the library of the
     AAR; returns the lines that it prints. The first arguments of the case are the folders of the assets and of the
-    test."""
+    test. `declared`: it also needs the classes of Android that are declared for the compiler."""
     with zipfile.ZipFile(aar_of(package)) as archive:
         archive.extractall(place)
     library = next((place / "jni" / "x86_64").iterdir())
@@ -102,6 +103,11 @@ def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = (
     classes = place / "test"
     path = os.pathsep.join([str(place / "classes.jar"), str(classes)])
     sources = [str(Path(__file__).with_name(f"{name}.java")) for name in (test, *further)]
+    for name, text in (stubs() if declared else {}).items():
+        if Path(name).stem not in further and name.startswith("android/"):
+            sources.append(str(place / "declared" / name))
+            Path(sources[-1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(sources[-1]).write_text(text)
     subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), *sources], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:

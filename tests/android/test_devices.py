@@ -152,7 +152,7 @@ def test_java_falls_back_to_the_cpu(on_java: tuple[Path, Run], tmp_path: Path, m
     *_, last = on_java[1]("run", tmp_path, "auto")
     assert last.startswith("cpu|cpu: cpu "), "a remembered device that is gone is not chosen"
     assert on_java[1]("run", tmp_path, "opencl")[0].startswith("DeviceException: opencl: there is no ")
-    assert on_java[1]("devices", tmp_path) == ["cpu"]
+    assert on_java[1]("devices", tmp_path) == ["cpu", ""]
 
 
 @needs_java
@@ -253,3 +253,65 @@ def test_java_leaves_a_device_that_fails(
         if lines[6::7] == ["vulkan|remembered"] * 3:
             break
     assert any(re.match(r"cpu\|vulkan: (?!remembered)", reason) for reason in reasons), reasons
+
+
+LEFT_ALONE = "vulkan is left alone, because its driver ended the app when it was tried."
+
+
+@needs_java
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("LACKING", "life"), ("FAILING", "QueueSubmit 1 134"), ("FAILING", "CreateComputePipelines 1 134")],
+)
+def test_java_leaves_a_driver_alone_that_ended_the_process(
+    on_java: tuple[Path, Run],
+    model: onnx.ModelProto,
+    failing: Path,
+    name: str,
+    fault: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(failing))
+    monkeypatch.setenv(name, fault)
+    with pytest.raises(AssertionError):  # the first start dies
+        on_java[1]("run", tmp_path, "auto")
+    assert (tmp_path / "lookup-vulkan.trying").exists()
+    for _ in range(2):
+        lines = on_java[1]("run", tmp_path, "auto")
+        right(model, lines[:6])
+        assert f"vulkan fails ({LEFT_ALONE}" in lines[6]
+    assert on_java[1]("run", tmp_path, "vulkan")[0].startswith(f"DeviceException: {LEFT_ALONE}")
+    *names, reason = on_java[1]("devices", tmp_path)
+    assert reason.startswith(LEFT_ALONE)
+    assert not [name for name in names if name.startswith("vulkan")]
+    monkeypatch.delenv(name)
+    (tmp_path / "lookup-vulkan.trying").unlink()
+    assert on_java[1]("run", tmp_path, "vulkan")[6] == "vulkan|"
+
+
+@needs_java
+def test_a_list_of_devices_marks_the_driver(
+    on_java: tuple[Path, Run], failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(failing))
+    monkeypatch.setenv("LACKING", "life")
+    with pytest.raises(AssertionError):
+        on_java[1]("devices", tmp_path)
+    assert on_java[1]("devices", tmp_path)[-1].startswith(LEFT_ALONE)
+    (tmp_path / "lookup-vulkan.trying").write_text("another build")
+    with pytest.raises(AssertionError):
+        on_java[1]("devices", tmp_path)
+
+
+@needs_java
+def test_java_does_not_choose_a_device_that_is_wrong(
+    on_java: tuple[Path, Run], model: onnx.ModelProto, failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(failing))
+    monkeypatch.setenv("LACKING", "results")
+    lines = on_java[1]("run", tmp_path, "auto")
+    for start in (0, 7, 14):
+        right(model, lines[start : start + 6])
+    assert "vulkan fails (its output 0 is not that of the CPU)" in lines[6]
+    assert not lines[6].startswith("vulkan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +61,12 @@ def test_direct_buffers(desktop: Run) -> None:
 
 def test_errors_are_those_of_c(desktop: Run) -> None:
     found = dict(line.split(": ", 1) for line in desktop("errors"))
-    missing, device = found.pop("missing"), found.pop("device")
+    missing, nowhere, device = found.pop("missing"), found.pop("nowhere"), found.pop("device")
     assert device.startswith("DeviceException: there is no device 'gpu': there are [cpu (CPU, ")
-    assert missing.startswith("WeightsException: the asset 'lookup/weights.bin' ")
+    unread = "WeightsException: the asset 'lookup/weights.bin' cannot be read: there is no"
+    assert missing.startswith(f"{unread} file /")
+    assert nowhere.startswith(f"{unread} folder /")
+    assert nowhere.endswith("/nowhere")
     assert found == {
         "rank": "ShapeException: input 'x': expected rank 2 [b, n], found rank 1",
         "axis": "ShapeException: input 'ids' axis 0 (dim 'b') is 3, but is 2 in input 'x' axis 0",
@@ -91,21 +95,45 @@ def test_devices(desktop: Run) -> None:
 
 
 def test_weights_wherever_they_lie(desktop: Run) -> None:
-    *places, length, stream = desktop("places")
+    *places, length, stream, zeros, damaged, whole = desktop("places")
     assert places == [f"{offset} true [0]" for offset in (4, 1, 4104, 70000, -1)]
     assert length.startswith("length: WeightsException: the asset 'lookup/weights.bin' has ")
     assert stream.startswith("stream: WeightsException: the asset 'lookup/weights.bin' has 10 bytes, not ")
+    assert zeros == "zeros: WeightsException: the weights are not those of this build of the model"
+    assert damaged.startswith("damaged: WeightsException: the asset 'lookup/weights.bin' is damaged: its hash is ")
+    assert whole == "whole true"
 
 
 def test_weights_of_an_open_file(desktop: Run) -> None:
     assert desktop("descriptor") == ["1 FLOAT[1, 16]"]
 
 
+@pytest.fixture(scope="module")
+def in_app(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return on_desktop(package, "InApp", tmp_path_factory.mktemp("app"), ["Log"], declared=True)
+
+
+def test_parameters_have_names(in_app: Run) -> None:
+    run, opened, null = in_app("names")
+    assert run == "[float[] x, long[] ids, long b, long n]"
+    assert opened == "[java.lang.String name]"
+    assert '"values" is null' in null
+
+
+def test_an_app_is_told_of_copied_weights(in_app: Run) -> None:
+    assert in_app("stored") == ["true FLOAT[1, 16]"]
+    warning, run = in_app("compressed")
+    assert run == "false FLOAT[1, 16]"
+    assert re.fullmatch(
+        r"lookup: the weights, \d+ bytes, were copied into memory, .* noCompress \+= \"bin\" .*", warning
+    )
+
+
 def test_threads_share_a_model(desktop: Run) -> None:
     assert desktop("threads") == ["800"]
 
 
-def test_closing_waits_for_the_run(desktop: Run) -> None:
+def test_closing_stops_the_run(desktop: Run) -> None:
     assert desktop("closing") == ["closed"]
 
 

@@ -135,6 +135,15 @@ def test_a_library_asks_for_what_android_has(libraries: Path, abi: str) -> None:
     assert not any(words[3] == "TLS" for words in symbols if len(words) > 7)
 
 
+@needs_java
+@each_abi
+def test_a_library_for_java_exports_what_java_needs(package: Path, abi: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(aar_of(package)) as archive:
+        path = Path(archive.extract(f"jni/{abi}/liblookup.so", tmp_path))
+    symbols = [line.split() for line in readelf("-sW", "--dyn-syms", path).splitlines()]
+    assert [words[7] for words in symbols if len(words) > 7 and words[6].isdigit()] == ["JNI_OnLoad"]
+
+
 @each_abi
 def test_segments_fit_pages_of_16_kib(libraries: Path, abi: str) -> None:
     loads = re.findall(r"LOAD .* (0x[0-9a-f]+)$", readelf("-lW", library(libraries, abi)), re.MULTILINE)
@@ -143,6 +152,24 @@ def test_segments_fit_pages_of_16_kib(libraries: Path, abi: str) -> None:
     headers = readelf("-lW", library(libraries, abi))
     assert not re.search(r"LOAD .* RWE ", headers)
     assert ".symtab" not in readelf("-SW", library(libraries, abi))
+
+
+def test_what_ships_is_said(tmp_path: Path) -> None:
+    """Products of 8-bit integers have weights in two orders."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        product (float[n, 512] x) => (float[n, 512] y) <float[512, 512] w> { y = MatMul(x, w) }""")
+    values = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(values, "w"))
+    built = deploykit.build(model, AndroidTarget(), {"n": (1, 8)}, tmp_path / "two", format="so", quantize="int8")
+    stored = (tmp_path / "two" / "weights.bin").stat().st_size
+    notes = [note for note in built.manifest.notes if "ship" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{stored / 1e6:.1f} MB of weights ship, because ")
+    assert notes[0].endswith("each uses 0.3 MB of them at most")
+    assert f"| {stored} |" in (tmp_path / "two" / "README.md").read_text()
+    target = AndroidTarget(["x86_64"])
+    built = deploykit.build(model, target, {"n": (1, 8)}, tmp_path / "one", format="so", quantize="int8")
+    assert not [note for note in built.manifest.notes if "ship" in note]
 
 
 def test_the_register_of_the_system_is_free(libraries: Path) -> None:
@@ -174,6 +201,8 @@ def test_what_an_aar_holds(package: Path) -> None:
         assert set(infos) == {
             *("AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt", "assets/lookup/weights.bin"),
             "assets/lookup/steps.txt",
+            "assets/lookup/NOTICE.txt",
+            *("META-INF/LICENSE", "META-INF/NOTICE", "META-INF/com/android/build/gradle/aar-metadata.properties"),
             *(f"jni/{abi}/liblookup.so" for abi in ABIS),
         }
         assert infos["assets/lookup/weights.bin"].compress_type == zipfile.ZIP_STORED
@@ -185,6 +214,32 @@ def test_what_an_aar_holds(package: Path) -> None:
         path = aar_of(package)
         digest = path.with_name(f"{path.name}.{algorithm}").read_text()
         assert digest == hashlib.new(algorithm, path.read_bytes()).hexdigest()
+
+
+@needs_java
+def test_licences_ship(model: onnx.ModelProto, tmp_path: Path) -> None:
+    own = onnx.ModelProto()
+    own.CopyFrom(model)
+    onnx.helper.set_model_props(own, {"license": "Ask first.\nThen pay <me>."})
+    settings = {"url": "https://example.org/?a=1&b=2"}
+    deploykit.build(own, AndroidTarget(["x86_64"]), DIMS, tmp_path / "own", settings=settings)
+    aar = aar_of(tmp_path / "own")
+    for path in (aar, aar.with_name("lookup-1.0-sources.jar")):
+        with zipfile.ZipFile(path) as archive:
+            assert archive.read("META-INF/LICENSE").decode() == Path("LICENSE").read_text()
+            assert "under its own licence: see LICENSE.model" in archive.read("META-INF/NOTICE").decode()
+            assert archive.read("META-INF/LICENSE.model") == b"Ask first.\nThen pay <me>."
+    with zipfile.ZipFile(aar) as archive:
+        shown = archive.read("assets/lookup/NOTICE.txt").decode()
+        metadata = archive.read("META-INF/com/android/build/gradle/aar-metadata.properties").decode()
+    assert all(text in shown for text in ("is licensed under", "Then pay", "Apache License"))
+    assert "minCompileSdk=24" in metadata.splitlines()
+    settings = {"license": "MIT"}
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "mit", settings=settings)
+    pom = ET.parse(aar_of(tmp_path / "mit").with_suffix(".pom"))
+    names = [found.text for found in pom.iter("{http://maven.apache.org/POM/4.0.0}name")]
+    assert names == ["lookup", "Apache-2.0", "MIT"]
+    assert "<url>https://example.org/?a=1&amp;b=2</url>" in aar.with_suffix(".pom").read_text()
 
 
 @needs_java
@@ -290,6 +345,7 @@ def test_names_in_java() -> None:
         "texts": None,
         "pictures": None,
         "sounds": None,
+        "messages": None,
     }
     view["functions"] = [function]
     assert [class_name(name) for name in ("tokens", "my_tokens")] == ["TokensModel", "MyTokens"]

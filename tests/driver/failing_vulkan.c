@@ -2,8 +2,9 @@
    fail; what an adapter says of itself can be made worse.
 
    Where no test can call it, because another program loads it in the place of the system's library, which is REAL then,
-   the environment variable FAILING has a function, n, and the result of its n-th call: `QueueSubmit 2 -4`. LACKING has
-   what the adapters lack. */
+   the environment variable FAILING has a function, n, and the result of its n-th call: `QueueSubmit 2 -4`; with the
+   result CRASH the call ends the process. LACKING has what the adapters lack; those without `results` compute nothing,
+   and without `life` the first call ends the process. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dlfcn.h>
@@ -29,6 +30,9 @@ static const char* const names[COUNT] = {
 #define NAME(name) "vk" #name,
     WATCHED(NAME)
 };
+
+/* A result that no function of Vulkan has. */
+#define CRASH 134
 
 static PFN_vkVoidFunction real[COUNT];
 static PFN_vkGetInstanceProcAddr real_instance;
@@ -59,8 +63,13 @@ __attribute__((visibility("default"))) void failing_call(const char* name, int32
 
 /* The result that a call must return; VK_SUCCESS: it is made. */
 static VkResult count_call(int32_t number) {
+    VkResult result;
     __atomic_add_fetch(&calls[number], 1, __ATOMIC_RELAXED);
-    return failing[number] > 0 && --failing[number] == 0 ? results[number] : VK_SUCCESS;
+    result = failing[number] > 0 && --failing[number] == 0 ? results[number] : VK_SUCCESS;
+    if ((int)result == CRASH) {
+        abort();
+    }
+    return result;
 }
 
 #define FORWARD(name, type, ...)                                                                                       \
@@ -168,8 +177,18 @@ GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t* count,
     }
 }
 
+static void CmdDispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
+    (void)buffer;
+    (void)x;
+    (void)y;
+    (void)z;
+}
+
 static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char* name) {
     const int32_t number = number_of(name);
+    if (strcmp(name, "vkCmdDispatch") == 0 && lacks("results")) {
+        return (PFN_vkVoidFunction)CmdDispatch;
+    }
     if (number == COUNT) {
         return real_device(device, name);
     }
@@ -179,6 +198,9 @@ static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char* name) {
 
 __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char* name) {
     PFN_vkVoidFunction found;
+    if (lacks("life")) {
+        abort();
+    }
     if (real_instance == NULL) {
         void* symbol = dlsym(dlopen(REAL, RTLD_NOW), "vkGetInstanceProcAddr");
         memcpy(&real_instance, &symbol, sizeof symbol);

@@ -24,6 +24,9 @@ from deploykit.compiler.program.ir import Arena, Constant, ConstantStorage, Func
 Identity: TypeAlias = "tuple[str, bytes]"
 """Equal for constants with the same dtype and bytes. The shape does not count, because it belongs to the tensors."""
 
+_LITTLE = 100_000
+"""Bytes of weights that are not worth a note."""
+
 
 def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
     """Programs of one interface, joined; their order stays. A capacity dim that one program needs becomes a dim of all,
@@ -38,7 +41,7 @@ def joined(programs: Sequence[Program]) -> tuple[Program, ...]:
         functions = zip(*(_with_arena_of_all(group) for group in _groups(stored)), strict=True)
         for i, part, own in zip(memory, stored, functions, strict=True):
             parts[i] = replace(part, functions=own)
-    notes = dict.fromkeys(note for part in parts for note in part.notes)
+    notes = dict.fromkeys([*(note for part in parts for note in part.notes), *_stored(programs, placed)])
     return (replace(parts[0], notes=tuple(notes)), *parts[1:])
 
 
@@ -65,6 +68,18 @@ def _placed(programs: Sequence[Program], memories: Sequence[Sequence[int]]) -> l
         dict(zip(own, laid_out([constants[i] for i in own], alignment), strict=True))
         for own in ([i for i in order if number in needed[i]] for number in range(len(memories)))
     ]
+
+
+def _stored(programs: Sequence[Program], placed: Sequence[Mapping[Identity, Constant]]) -> Iterator[str]:
+    """A note if clearly more weights are stored than any of the programs uses."""
+    stored = {identity: constant.data.nbytes for memory in placed for identity, constant in memory.items()}
+    total = sum(stored.values())
+    most = max(sum(constant.data.nbytes for constant in program.constants) for program in programs)
+    if total - most > max(_LITTLE, total // 20):
+        yield (
+            f"{total / 1e6:,.1f} MB of weights ship, because not all CPUs and GPUs take them in the same order; "
+            f"each uses {most / 1e6:,.1f} MB of them at most"
+        )
 
 
 def identity_of(constant: Constant) -> Identity:

@@ -31,6 +31,9 @@ _SYSTEMS = {
 }
 """By machine: the emulator, how a compiler is called, and where Debian puts the C library for it."""
 
+C_LIBRARIES = {"aarch64": "libc6-dev-arm64-cross", "arm": "libc6-dev-armel-cross", "x86_64": "libc6"}
+"""Debian's packages with the C library of each machine, without which an emulator runs nothing."""
+
 _DYNAMIC, _NEEDED, _IGNORED = 2, 1, 21
 """Types in ELF files: the segment of dynamic entries, the name of a library, and an entry that loaders ignore."""
 
@@ -99,11 +102,14 @@ def _on_device(library: Path, folder: Path, manifest: Manifest, device: str, opt
     return Auto(manifest, {CPU: lambda: _on_cpu(library, folder, manifest, options), **starts})
 
 
+def has_c_library(machine: str) -> bool:
+    """Whether an emulator of a machine finds the C library for it."""
+    return Path(_SYSTEMS[machine][3], "lib").is_dir()
+
+
 def can_run(machine: str) -> bool:
     """Whether libraries for a machine run here."""
-    return machine == platform.machine() or (
-        shutil.which(_SYSTEMS[machine][0]) is not None and Path(_SYSTEMS[machine][3], "lib").is_dir()
-    )
+    return machine == platform.machine() or (shutil.which(_SYSTEMS[machine][0]) is not None and has_c_library(machine))
 
 
 def first_that_runs(machines: Sequence[str]) -> str:
@@ -123,6 +129,9 @@ def _emulated(machine: str, library: Path, include: Path) -> Build:
     path = shutil.which(emulator)
     if path is None:
         raise ToolchainError(f"the library is for {machine}: to run it here, install QEMU (Debian: qemu-user)")
+    if not has_c_library(machine):
+        install = f"Debian: `apt-get install {C_LIBRARIES[name]}`"
+        raise ToolchainError(f"the library is for {machine}: to run it here, QEMU needs a C library for it ({install})")
     compiler = find_cross_compiler(name, libc)
     link = (os.fspath(library), f"-Wl,-rpath,{os.fspath(library.parent)}")
     return Build(compiler, (f"-I{include}",), link, (path, "-L", root))

@@ -54,6 +54,7 @@ class CModel(ctypes.Structure):
         ("arena", ctypes.c_void_p),
         ("arena_bytes", ctypes.c_size_t),
         ("executor", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
         ("level", ctypes.c_int32),
         ("busy", ctypes.c_int32),
         ("need", CNeed),

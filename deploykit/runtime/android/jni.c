@@ -2,12 +2,12 @@
    the functions of a session one at a time, and turns statuses into exceptions.
 
    Compile with -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the alignment that kernels need>: inside
-   of an app's file, weights start at multiples of 4 bytes. For a model of texts also with -DDK_TEXTS, and
-   with -DDK_MASKS if it fills masks; for one that generates with -DDK_TEXTS and DK_MESSAGES as `jni_messages.c` says;
-   for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c` and `jni_sounds.c` say.
-   DK_MOST_DIMS is at least the number of dims of each function. For a model with kernels for GPUs also with
-   -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with
-   -DDK_PROFILE. */
+   of an app's file, weights start at multiples of 4 bytes. DK_WEIGHTS_HASH is the text that they begin with. For a
+   model of texts also with -DDK_TEXTS, and with -DDK_MASKS if it fills masks; for one that generates with -DDK_TEXTS
+   and DK_MESSAGES as `jni_messages.c` says; for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as
+   `jni_pictures.c` and `jni_sounds.c` say. DK_MOST_DIMS is at least the number of dims of each function. For a model
+   with kernels for GPUs also with -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or
+   both. The model is compiled with -DDK_PROFILE. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -176,21 +176,53 @@ static jint JNI_map(
     return DK_OK;
 }
 
+/* Leave out the hash that weights begin with. 0 if it is not that of this build. */
+static int skip_hash(blob* weights) {
+    static const char hash[] = DK_WEIGHTS_HASH;
+    const size_t bytes = sizeof hash - 1;
+    if (weights->bytes < bytes || (bytes > 0 && memcmp(weights->data, hash, bytes) != 0)) {
+        return 0;
+    }
+    if (bytes > 0) {
+        weights->data = (const unsigned char*)weights->data + bytes;
+        weights->bytes -= bytes;
+    }
+    return 1;
+}
+
 static jint JNI_init(jni_environment* env, jobject type, jlong handle) {
     session* own = session_of(handle);
-    const blob* weights = &own->blobs[WEIGHTS];
+    blob* weights = &own->blobs[WEIGHTS];
     int32_t index;
     jint result = DK_OK;
     (void)env;
     (void)type;
+    if (!skip_hash(weights)) {
+        return failed(own, DK_ERROR_WEIGHTS, "the weights are not those of this build of the model");
+    }
     for (index = 0; index < dk_function_count && result == DK_OK; ++index) {
         const runner* cpu = &own->parts[index].on_cpu;
         const size_t of_cpu = cpu->program->descriptor->weights_bytes; /* those for GPUs follow */
         const size_t bytes = weights->bytes < of_cpu ? weights->bytes : of_cpu;
         result = failed(own, cpu->program->init(cpu->model, weights->data, bytes), cpu->model->error);
         cpu->model->executor = own->pool == NULL ? NULL : dk_pool_executor(own->pool);
+        cpu->model->stop = &own->stop;
     }
     return result;
+}
+
+/* Whether the weights are mapped into memory, not copied. */
+static jint JNI_mapped(jni_environment* env, jobject type, jlong handle) {
+    (void)env;
+    (void)type;
+    return session_of(handle)->blobs[WEIGHTS].copied == NULL;
+}
+
+/* End the run that is under way, or let runs begin again. Any thread may do so. */
+static void JNI_stop(jni_environment* env, jobject type, jlong handle, jboolean stop) {
+    (void)env;
+    (void)type;
+    __atomic_store_n(&session_of(handle)->stop, (int32_t)stop, __ATOMIC_RELAXED);
 }
 
 /* The text of the last error, as UTF-8 that ends with zero. */
@@ -454,6 +486,8 @@ static const jni_method methods[] = {
     {"fill", "(JIJ[BI)V", (jni_function)JNI_fill},
     {"map", "(JII[BJJ)I", (jni_function)JNI_map},
     {"init", "(J)I", (jni_function)JNI_init},
+    {"mapped", "(J)I", (jni_function)JNI_mapped},
+    {"stop", "(JZ)V", (jni_function)JNI_stop},
     {"error", "(J[B)V", (jni_function)JNI_error},
     {"bind", "(JI[Ljava/nio/ByteBuffer;[J[J)I", (jni_function)JNI_bind},
     {"keep", "(JIZ)V", (jni_function)JNI_keep},

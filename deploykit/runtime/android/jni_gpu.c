@@ -63,6 +63,7 @@ static jint prepare(session* own, const dk_gpu_program* program) {
         const runner* on = &own->parts[index].on_gpu;
         status = on->program->init(on->model, weights, (size_t)program->weights_bytes);
         on->model->executor = own->parts[index].on_cpu.model->executor;
+        on->model->stop = &own->stop;
         on->program->drive(on->model, &own->gpu->driver);
         failed(own, status, on->model->error);
     }

@@ -89,6 +89,7 @@ static jint open_writer(session* own) {
     }
     status = called->init(made->model, weights->data, weights->bytes < of_cpu ? weights->bytes : of_cpu);
     made->model->executor = own->pool == NULL ? NULL : dk_pool_executor(own->pool);
+    made->model->stop = &own->stop;
     if (status == DK_OK) {
         status = dk_language_open(&made->language, &DK_MESSAGES, made->model, tables->data, tables->bytes);
     }

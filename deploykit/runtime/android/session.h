@@ -52,8 +52,9 @@ typedef struct session {
     size_t arena_bytes;
     void* state;
     size_t state_bytes;
-    dk_gpu* gpu; /* NULL: runs are on the CPU */
-    part* parts; /* by function */
+    dk_gpu* gpu;  /* NULL: runs are on the CPU */
+    part* parts;  /* by function */
+    int32_t stop; /* ends the run that is under way */
     char error[DK_ERROR_TEXT];
 } session;
 

@@ -75,6 +75,7 @@ void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_des
     callee->arena = model->arena;
     callee->arena_bytes = model->arena_bytes;
     callee->executor = model->executor;
+    callee->stop = model->stop;
     callee->level = model->level;
     callee->busy = 1;
     dk_start_error(callee);

@@ -29,6 +29,19 @@ void dk_add_number(dk_model* model, const char* text, int64_t value) {
     dk_add_text(model, digits + at);
 }
 
+int dk_stopped(dk_model* model) {
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
+    const int32_t stopped = __atomic_load_n(model->stop, __ATOMIC_RELAXED);
+#else
+    const int32_t stopped = *(const volatile int32_t*)model->stop;
+#endif
+    if (stopped) {
+        dk_start_error(model);
+        dk_add_text(model, "the run was stopped");
+    }
+    return stopped;
+}
+
 const char* dk_error_text(const dk_model* model, const int32_t* busy) {
 #if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
     const int32_t used = __atomic_load_n(busy, __ATOMIC_RELAXED);

@@ -82,7 +82,11 @@ int32_t dk_vk_open_system(dk_vk_system* system, const dk_gpu_options* options, c
         system->instance = NULL;
     }
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
+#ifdef DK_PHONE
+        return refuse(system, error, error_bytes, "this device has no Vulkan driver");
+#else
         return refuse(system, error, error_bytes, "there is no Vulkan driver: install that of the GPU");
+#endif
     }
     if (result != VK_SUCCESS || !load_instance(system)) {
         snprintf(error, error_bytes, "Vulkan cannot be used: result %d", (int)result);

@@ -46,7 +46,8 @@ typedef enum dk_status {
     DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels use */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
     DK_PENDING = 11,       /* no error: the device is at work; run again when it is done (driver.h) */
-    DK_ERROR_BUSY = 12     /* the struct is in use by another call, which goes on */
+    DK_ERROR_BUSY = 12,    /* the struct is in use by another call, which goes on */
+    DK_ERROR_STOPPED = 13  /* `stop` of the model was set: the run has no result */
 } dk_status;
 
 /* Sub-byte types take one byte per element: the value is sign- or zero-extended; float4 is in the low four bits. An
@@ -169,6 +170,8 @@ typedef struct dk_model {
     unsigned char* arena;
     size_t arena_bytes;
     dk_executor* executor; /* NULL: parallel loops run on the caller's thread */
+    const int32_t* stop;   /* NULL, or a number that ends a run when it is not 0: it is read before each step, if the
+                              model is compiled with -DDK_STOPPABLE */
     int32_t level;         /* which kernels run, if the model has them for several CPUs, the best first: init chooses;
                               may be set to a greater number, up to that of the last */
     int32_t busy;          /* whether a call uses the struct */
@@ -289,13 +292,27 @@ void dk_add_number(dk_model* model, const char* text, int64_t value);
 /* Append "1..5, found 7"; a missing bound is INT64_MIN or INT64_MAX. */
 void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found);
 
+/* Whether a run is to end, with this error. */
+int dk_stopped(dk_model* model);
+
 /* Stands before each step that computes or copies, with its number in plan.json, and after the last one with -1. It
-   does nothing unless the model is compiled with -DDK_PROFILE and linked with a profiler. */
+   does nothing unless the model is compiled with -DDK_PROFILE and linked with a profiler, or with -DDK_STOPPABLE. */
 #ifdef DK_PROFILE
 void dk_profile_step(int32_t step);
-#define DK_STEP(number) dk_profile_step(number)
+#define DK_PROFILE_STEP(number) dk_profile_step(number)
 #else
-#define DK_STEP(number) ((void)0)
+#define DK_PROFILE_STEP(number) ((void)0)
+#endif
+#ifdef DK_STOPPABLE
+#define DK_STEP(number)                                                                                                \
+    do {                                                                                                               \
+        if (base->stop != NULL && dk_stopped(base)) {                                                                  \
+            return DK_ERROR_STOPPED;                                                                                   \
+        }                                                                                                              \
+        DK_PROFILE_STEP(number);                                                                                       \
+    } while (0)
+#else
+#define DK_STEP(number) DK_PROFILE_STEP(number)
 #endif
 
 /* memcpy that also allows 0 bytes, and a target that equals the source. */

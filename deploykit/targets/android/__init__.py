@@ -2,8 +2,9 @@
 
 As an AAR, the form that Android's build tools take:
 
+kotlin/<Name>Coroutines.kt        suspending functions, a source for apps in Kotlin
 maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
-include/                          the headers of the libraries
+<abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
 
 As libraries for C and C++ (format `so`):
@@ -33,7 +34,9 @@ from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
 from deploykit.targets import answers
+from deploykit.targets.android import weights_file
 from deploykit.targets.base import Availability, PackageOptions
+from deploykit.targets.licenses import license_of_model
 from deploykit.targets.templates import render
 from deploykit.text import FILE
 
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 AAR, LIBRARIES = "aar", "so"
 
 INCLUDE = "include"
+JNI = "jni"
 WEIGHTS = "weights.bin"
 STEPS = "steps.txt"
 
@@ -62,6 +66,10 @@ class AndroidOptions:
     package: str | None = option(None, "the package of the Java classes, by default org.deploykit.<name>")
     group: str = option("org.deploykit", "the group of the Maven coordinates")
     version: str = option("1.0", "the version of the Maven coordinates")
+    license: str | None = option(
+        None, "the model's licence as an SPDX identifier, by default what its folder or file says"
+    )
+    url: str | None = option(None, "the address of a page about the model, for its description in a Maven repository")
 
 
 class AndroidTarget:
@@ -169,23 +177,33 @@ class AndroidTarget:
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with Scratch() as place:
             scratch = Path(place)
-            libraries = self._link(levels, view, emitted, scratch, java=java)
-            view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights, on_gpu)
+            if java:
+                view["weights_hash"] = weights_file.prepend_hash(weights)
             view["file_bytes"] = weights.stat().st_size
+            libraries = self._link(levels, view, emitted, scratch, java=java)
+            names = _copied(libraries, folder)
+            shipped = {
+                abi: scratch / abi / JNI / library.name if java else library for abi, library in libraries.items()
+            }
+            view["libraries"] = {abi: library.stat().st_size for abi, library in shipped.items()}
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
                 from deploykit.targets.android.aar import write_maven
-                from deploykit.targets.android.java import is_profiled
+                from deploykit.targets.android.java import coroutines, is_profiled
 
                 view["build"] = _digest(emitted)
+                view |= _licenses(program, options)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
                 assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
-                names = write_maven(view, libraries, weights, assets | code, folder)
+                name, text = coroutines(view)
+                (folder / name).parent.mkdir()
+                (folder / name).write_text(text, encoding="utf-8")
+                names = [*write_maven(view, shipped, weights, assets | code, folder), *names, name]
                 readme = "README.md"
             else:
-                names = _copy_libraries(libraries, weights, code, folder)
+                names += _copied_files(weights, code, folder)
                 readme = "libraries.md"
         view["abis"] = [abi.name for abi in self.abis]
         (folder / "README.md").write_text(render(__name__, readme, view), encoding="utf-8")
@@ -224,7 +242,8 @@ class AndroidTarget:
         *,
         java: bool,
     ) -> dict[str, Path]:
-        """The libraries by ABI, in `scratch`. `programs` are those for CPUs."""
+        """The libraries for C by ABI, in `scratch`. With `java` those for Java are beside them, in folders `JNI`.
+        `programs` are those for CPUs."""
         from deploykit.basics.parallel import each
         from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
@@ -241,16 +260,16 @@ class AndroidTarget:
         macros = _macros(program, view) if java else None
 
         def linked(abi: Abi) -> Path:
-            place, output = scratch / abi.name, scratch / abi.name / "out" / f"lib{view['prefix']}.so"
-            output.parent.mkdir(parents=True)
-            for name, data in emitted.items():
-                if name.startswith(f"{abi.name}-"):
-                    (place / name.removeprefix(f"{abi.name}-")).write_bytes(data)
-            own = [*exports, *(("JNI_OnLoad",) if java else ())]
+            place, name = scratch / abi.name, f"lib{view['prefix']}.so"
+            outputs = {place / "out" / name: exports} | ({place / JNI / name: ["JNI_OnLoad"]} if java else {})
+            place.mkdir()
+            for file, data in emitted.items():
+                if file.startswith(f"{abi.name}-"):
+                    (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
             levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
             of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
-            link(abi, place, sorted(place.glob("*.o")), output, own, shared, of_abi)
-            return output
+            link(abi, place, sorted(place.glob("*.o")), outputs, shared, of_abi)
+            return place / "out" / name
 
         return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
 
@@ -275,12 +294,20 @@ def _names(prefix: str, own: AndroidOptions) -> dict[str, str]:
     return names
 
 
+def _licenses(program: Program, options: PackageOptions) -> dict[str, Any]:
+    """What the texts of an AAR say of licences, and of a page about the model."""
+    own = options.own or AndroidOptions()
+    license_ = license_of_model(options.place, program.license, own.license)
+    return {"url": own.url, "model_license": license_.name, "license_file": license_.text}
+
+
 def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
     widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
     java_class = f"{view['package']}.Native".replace(".", "/")
     macros: dict[str, str | int] = {
         "DK_JAVA_CLASS": f'"{java_class}"',
         "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
+        "DK_WEIGHTS_HASH": f'"{view["weights_hash"]}"',
         "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
         "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
     }
@@ -330,16 +357,20 @@ def _steps(programs: Sequence[Program]) -> bytes:
     return "".join(f"= {' '.join(names)}\n{text}" for text, names in texts.items()).encode()
 
 
-def _copy_libraries(libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
-    names = []
+def _copied(libraries: Mapping[str, Path], folder: Path) -> list[str]:
+    """Copy the libraries of ABIs to the folder. Returns their names there."""
     for abi, library in libraries.items():
         (folder / abi).mkdir()
         shutil.copyfile(library, folder / abi / library.name)
-        names.append(f"{abi}/{library.name}")
+    return [f"{abi}/{library.name}" for abi, library in libraries.items()]
+
+
+def _copied_files(weights: Path, code: Mapping[str, bytes], folder: Path) -> list[str]:
+    """Copy what all ABIs share to the folder. Returns the names there."""
     shutil.copyfile(weights, folder / WEIGHTS)
     for name, data in code.items():
         (folder / name).write_bytes(data)
-    return [*names, WEIGHTS, *code]
+    return [WEIGHTS, *code]
 
 
 def _require_typed(program: Program) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from deploykit.basics.scratch import Scratch
 from deploykit.targets.android.jars import find_java_compiler, jar, write_zip
 from deploykit.targets.android.java import readme_view, sources, stubs
-from deploykit.targets.templates import render
+from deploykit.targets.licenses import MODEL_LICENSE
+from deploykit.targets.templates import render, render_shared
 
 _PACKAGE = "deploykit.targets.android"
 _CHECKSUMS = ("md5", "sha1", "sha256")
@@ -34,12 +35,19 @@ def write_maven(
     texts = sources(view)
     start = f"{place}/{name}-{release}"
     files = [f"{start}.aar", f"{start}.pom", f"{start}-sources.jar"]
-    classes = find_java_compiler().compile(texts, stubs())
-    _write_aar(view, classes, libraries, weights, code, folder / files[0])
+    classes, notices = find_java_compiler().compile(texts, stubs()), _notices(view)
+    _write_aar(view, classes, libraries, weights, code, notices, folder / files[0])
     (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
-    write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()}))
+    write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()} | notices))
     view |= {"aar": files[0], **readme_view(view)}
     return [*files, *_write_checksums(folder, files)]
+
+
+def _notices(view: Mapping[str, Any]) -> dict[str, bytes]:
+    """The licences of the runtime and of the model, and who has which."""
+    texts = {"LICENSE": render_shared("LICENSE", view).encode(), "NOTICE": render(_PACKAGE, "NOTICE", view).encode()}
+    texts |= {} if view["license_file"] is None else {MODEL_LICENSE: view["license_file"]}
+    return {f"META-INF/{name}": text for name, text in texts.items()}
 
 
 def _write_aar(
@@ -48,6 +56,7 @@ def _write_aar(
     libraries: Mapping[str, Path],
     weights: Path,
     code: Mapping[str, bytes],
+    notices: Mapping[str, bytes],
     path: Path,
 ) -> None:
     asset = f"assets/{view['prefix']}/{weights.name}"
@@ -59,6 +68,13 @@ def _write_aar(
             "R.txt": b"",
             "classes.jar": classes_jar,
             "proguard.txt": render(_PACKAGE, "proguard.txt", view).encode(),
+            "META-INF/com/android/build/gradle/aar-metadata.properties": render(
+                _PACKAGE, "aar-metadata.properties", view
+            ).encode(),
+            **notices,
+            f"assets/{view['prefix']}/NOTICE.txt": b"\n\n".join(
+                notices[name] for name in sorted(notices, reverse=True)
+            ),
             **{f"jni/{abi}/{library.name}": library for abi, library in libraries.items()},
             **{f"assets/{view['prefix']}/{name}": data for name, data in code.items()},
         }

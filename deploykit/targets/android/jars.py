@@ -17,7 +17,7 @@ from deploykit.errors import ToolchainError
 INSTALL_HINT = "install a JDK (Debian: `apt-get install default-jdk-headless`), or set JAVA_HOME to one"
 
 _OPTIONS = (
-    *("--release", "8", "-Xlint:-options", "-proc:none", "-encoding", "UTF-8", "-g:source,lines"),
+    *("--release", "8", "-Xlint:-options", "-proc:none", "-encoding", "UTF-8", "-g", "-parameters"),
     "-J-XX:TieredStopAtLevel=1",  # the compiler ends before more optimized code of its own would pay
 )
 

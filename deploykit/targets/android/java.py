@@ -69,6 +69,7 @@ _STUBS = {
     "android/content/res": ("AssetFileDescriptor", "AssetManager"),
     "android/graphics": ("Bitmap",),
     "android/os": ("ParcelFileDescriptor",),
+    "android/util": ("Log",),
     "androidx/annotation": ("NonNull", "Nullable", "RequiresApi"),
     "java/util/concurrent": ("Flow",),
 }
@@ -84,12 +85,15 @@ null
 
 KEYWORDS = frozenset(_KEYWORDS.split())
 
+_OF_KOTLIN = frozenset(("as", "fun", "in", "is", "object", "typealias", "typeof", "val", "var", "when"))
+"""Keywords of Kotlin that are none in Java."""
+
 _WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs", "inputs", "runs", "RUN"))
 """Words of the language, and names that the model's class has itself."""
 
 _METHODS = """
-clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset session
-stateMemory toString wait
+async cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset
+session stateMemory toString wait weightsMapped
 """
 """Methods that the model's class has whatever its functions are."""
 
@@ -99,7 +103,8 @@ File FileInputStream FileNotFoundException Future FutureTask IOException InputSt
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi
+SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
+BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log
 """
 """Names of classes that the sources use."""
 
@@ -175,6 +180,18 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
             text = render(_PACKAGE, f"java/{kind}_of.java", {"package": view["package"], **own})
             texts[f"{folder}/{own['class']}.java"] = text
     return texts
+
+
+def coroutines(view: Mapping[str, Any]) -> tuple[str, str]:
+    """A source in Kotlin with suspending functions: its path, and its text."""
+    model = model_view(view)
+    text = render(_PACKAGE, "kotlin/Coroutines.kt", {**model, "quoted": _quoted})
+    return f"kotlin/{model['class']}Coroutines.kt", text
+
+
+def _quoted(word: str) -> str:
+    """A name in Kotlin, which has keywords of its own."""
+    return f"`{word}`" if word in _OF_KOTLIN else word
 
 
 def _further(model: Mapping[str, Any]) -> list[str]:

@@ -52,14 +52,13 @@ def link(
     abi: Abi,
     folder: Path,
     objects: Iterable[Path],
-    output: Path,
-    exports: Sequence[str],
+    outputs: Mapping[Path, Sequence[str]],
     shared: Iterable[Path] = (),
     java: Mapping[str, str | int] | None = None,
 ) -> None:
-    """Link `objects`, the C files of `folder` and the sources `shared` by all models into the library `output`, which
-    has the symbols `exports`. `java`: the macros of its interface for Java, for a library that Java loads, and whose
-    steps can be timed.
+    """Link `objects`, the C files of `folder` and the sources `shared` by all models into libraries, `outputs` by path
+    with the symbols that each exports. `java`: the macros of the interface for Java, for libraries that Java loads, and
+    whose steps can be timed.
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
@@ -67,7 +66,7 @@ def link(
     places = (*own, *answers.INCLUDED)
     macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
     scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
-    options = (*_OPTIONS, scalars, *abi.options, *(f"-I{path}" for path in places))
+    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *abi.options, *(f"-I{path}" for path in places))
     with Scratch() as place:
         scratch = Path(place)
 
@@ -86,9 +85,12 @@ def link(
         for source in _java_sources(java):
             inputs.append(scratch / f"shared-{source.stem}.o")
             compiler.compile(source, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
+        inputs += _stubs(compiler, abi, scratch)
         version = scratch / "exports.map"
-        version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
-        compiler.link_alone([*inputs, *_stubs(compiler, abi, scratch)], output, *_linked(output.name, version))
+        for output, exports in outputs.items():
+            version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
+            output.parent.mkdir(parents=True, exist_ok=True)
+            compiler.link_alone(inputs, output, *_linked(output.name, version))
 
 
 def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:

@@ -14,6 +14,7 @@ from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.bionic import first_that_runs, open_bionic
 from deploykit.errors import ArtifactError, UsageError
 from deploykit.targets.android.on_jvm import OnJvm
+from deploykit.targets.android.weights_file import without_hash
 
 MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
 """The machines of ABIs, those that run best here first."""
@@ -21,6 +22,8 @@ MACHINES = {"x86_64": "x86_64", "arm64-v8a": "aarch64", "armeabi-v7a": "arm"}
 CHOICE = "DEPLOYKIT_ABI"
 
 JAVA = "java"
+
+JNI, WEIGHTS = "jni", "weights.bin"
 
 
 def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
@@ -32,14 +35,14 @@ def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: Engine
     found = _libraries(folder, manifest, scratch)
     in_java = os.environ.get(CHOICE) == JAVA
     abi = _for_java(folder, found, scratch) if in_java else _chosen(found)
-    place = scratch if (scratch / "jni").exists() else folder
+    place = scratch if (scratch / JNI).exists() else folder
     own = scratch / abi
     own.mkdir(exist_ok=True)
 
     def native() -> Engine:
         return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
 
-    return OnJvm(scratch, found[abi], manifest, options, native) if in_java else native()
+    return OnJvm(scratch, scratch / JNI / abi / found[abi].name, manifest, options, native) if in_java else native()
 
 
 def _for_java(folder: Path, found: Mapping[str, Path], scratch: Path) -> str:
@@ -63,7 +66,7 @@ def _chosen(found: Mapping[str, Path]) -> str:
 
 
 def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Path]:
-    """The libraries by ABI. Those of an AAR are unpacked in `scratch`, and so are its assets."""
+    """The libraries for C by ABI. What an AAR holds is unpacked in `scratch`."""
     name = f"lib{manifest.prefix}.so"
     archives = [folder / file.name for file in manifest.files if file.name.endswith(".aar")]
     for archive in archives:
@@ -73,9 +76,11 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
         for file in (scratch / "assets" / manifest.prefix).glob("*"):
-            (scratch / file.name).symlink_to(file)
-    place = scratch / "jni" if archives else folder
-    found = {abi: place / abi / name for abi in MACHINES if (place / abi / name).exists()}
+            if file.name == WEIGHTS:
+                without_hash(file, scratch / WEIGHTS)
+            else:
+                (scratch / file.name).symlink_to(file)
+    found = {abi: folder / abi / name for abi in MACHINES if (folder / abi / name).exists()}
     if not found:
         raise ArtifactError(f"{folder} holds no library: build the model again")
     return found

@@ -24,10 +24,11 @@ from deploykit.basics.toolchain import find_wasm_compiler
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
+from deploykit.targets.licenses import MODEL_LICENSE
 from deploykit.targets.templates import render
 from deploykit.targets.webgpu.declarations import pictured, typed
 from deploykit.targets.webgpu.linking import link, link_language, link_text
-from deploykit.targets.webgpu.npm import MODEL_LICENSE, NpmOptions, npm_view
+from deploykit.targets.webgpu.npm import NpmOptions, npm_view
 from deploykit.targets.webgpu.scripts import scripts
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ import androidx.annotation.NonNull;
 import androidx.annotation.Nullable;
 import java.io.File;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 
 /**
  * The model {@code Spans}. It can be used from any thread; runs of one model wait for each other.
@@ -16,7 +16,7 @@ import java.util.concurrent.FutureTask;
  */
 public final class Spans implements AutoCloseable {
     /** The bytes of the weights, which are mapped into memory. */
-    public static final long WEIGHTS_BYTES = 80L;
+    public static final long WEIGHTS_BYTES = 144L;
 
     private static final Function RUN = new Function(0,
             new int[] {6, 6, 6, 0},
@@ -32,7 +32,15 @@ public final class Spans implements AutoCloseable {
     /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
-        return Session.devices();
+        return devices(Options.cacheOfApp());
+    }
+
+    /**
+     * The devices that the model can run on, the CPU first.
+     */
+    @NonNull
+    public static List<Device> devices(@Nullable File cache) {
+        return Session.devices(cache);
     }
 
     /** Load the model from the assets of an app. */
@@ -46,8 +54,12 @@ public final class Spans implements AutoCloseable {
     public static Spans load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Spans(system, own, own.memory == null ? system : own.memory,
+        Spans model = new Spans(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
+        if (!model.weightsMapped()) {
+            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+        }
+        return model;
     }
 
     /** Load the model from other assets, also outside of Android. */
@@ -55,6 +67,11 @@ public final class Spans implements AutoCloseable {
     public static Spans open(@NonNull Assets assets, @Nullable Options options) {
         Options own = options == null ? new Options() : options;
         return new Spans(assets, own, own.memory, own.cache);
+    }
+
+    /** Whether the weights are mapped from their file; else they were copied into memory. */
+    public boolean weightsMapped() {
+        return session.weightsMapped();
     }
 
     /** The device that the model runs on. */
@@ -76,12 +93,10 @@ public final class Spans implements AutoCloseable {
         return (List<Object[]>) Instances.run(session, RUN, instances);
     }
 
-    /** Run the model on instances, on another thread. A run that is cancelled before it has begun does not take place. */
+    /** Run the model on instances, on another thread. Cancelling the future stops the run. */
     @NonNull
     public Future<List<Object[]>> runAsync(@NonNull Executor executor, @NonNull List<? extends Object[]> instances) {
-        FutureTask<List<Object[]>> task = new FutureTask<>(() -> run(instances));
-        executor.execute(task);
-        return task;
+        return session.start(executor, () -> run(instances));
     }
 
     /**
@@ -89,14 +104,26 @@ public final class Spans implements AutoCloseable {
      *
      * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
      * their range, {@link MemoryException} if memory is short, {@link DeviceException} if the device fails, is lost or
-     * lacks memory, and {@link ClosedException} after {@link #close}.
+     * lacks memory, {@link java.util.concurrent.CancellationException} if it is stopped, and {@link ClosedException}
+     * after {@link #close}.
      */
     @NonNull
     public Result run(@NonNull Tensor instances, @NonNull Tensor roots, @NonNull Tensor policy, @NonNull Tensor elements) {
         return new Result(session.run(RUN.call(instances, roots, policy, elements)));
     }
 
-    /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */
+    /** Call the model on another thread. Cancelling the future stops the run that the call is at. */
+    @NonNull
+    public <T> Future<T> async(@NonNull Executor executor, @NonNull Callable<T> call) {
+        return session.start(executor, call);
+    }
+
+    /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */
+    public void cancel() {
+        session.cancel();
+    }
+
+    /** Stop the run that is under way, and free the memory. This run and later calls raise {@link ClosedException}. */
     @Override
     public void close() {
         session.close();

@@ -5,9 +5,9 @@ import androidx.annotation.NonNull;
 import androidx.annotation.Nullable;
 import java.io.File;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 
 /**
  * The model {@code lookup}. It can be used from any thread; runs of one model wait for each other.
@@ -19,7 +19,7 @@ import java.util.concurrent.FutureTask;
  */
 public final class Lookup implements AutoCloseable {
     /** The bytes of the weights, which are mapped into memory and not counted by {@link #memory}. */
-    public static final long WEIGHTS_BYTES = 2048L;
+    public static final long WEIGHTS_BYTES = 2112L;
 
     private static final Function RUN = new Function(0,
             new int[] {0, 7},
@@ -35,7 +35,15 @@ public final class Lookup implements AutoCloseable {
     /** The devices that the model can run on, the CPU first. */
     @NonNull
     public static List<Device> devices() {
-        return Session.devices();
+        return devices(Options.cacheOfApp());
+    }
+
+    /**
+     * The devices that the model can run on, the CPU first.
+     */
+    @NonNull
+    public static List<Device> devices(@Nullable File cache) {
+        return Session.devices(cache);
     }
 
     /** Load the model from the assets of an app. */
@@ -49,8 +57,12 @@ public final class Lookup implements AutoCloseable {
     public static Lookup load(@NonNull Context context, @Nullable Options options) {
         AndroidSystem system = new AndroidSystem(context.getApplicationContext());
         Options own = options == null ? new Options() : options;
-        return new Lookup(system, own, own.memory == null ? system : own.memory,
+        Lookup model = new Lookup(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
+        if (!model.weightsMapped()) {
+            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+        }
+        return model;
     }
 
     /** Load the model from other assets, also outside of Android. */
@@ -58,6 +70,11 @@ public final class Lookup implements AutoCloseable {
     public static Lookup open(@NonNull Assets assets, @Nullable Options options) {
         Options own = options == null ? new Options() : options;
         return new Lookup(assets, own, own.memory, own.cache);
+    }
+
+    /** Whether the weights are mapped from their file; else they were copied into memory. */
+    public boolean weightsMapped() {
+        return session.weightsMapped();
     }
 
     /** The device that the model runs on. */
@@ -92,19 +109,18 @@ public final class Lookup implements AutoCloseable {
      *
      * <p>Raises {@link ShapeException} for inputs of another shape or type, {@link DataException} for values out of
      * their range, {@link MemoryException} if memory is short, {@link DeviceException} if the device fails, is lost or
-     * lacks memory, and {@link ClosedException} after {@link #close}.
+     * lacks memory, {@link java.util.concurrent.CancellationException} if it is stopped, and {@link ClosedException}
+     * after {@link #close}.
      */
     @NonNull
     public Result run(@NonNull Tensor x, @NonNull Tensor ids) {
         return new Result(session.run(RUN.call(x, ids)));
     }
 
-    /** Run the model on another thread. A run that is cancelled before it has begun does not take place. */
+    /** Run the model on another thread. Cancelling the future stops the run. */
     @NonNull
     public Future<Result> runAsync(@NonNull Executor executor, @NonNull Tensor x, @NonNull Tensor ids) {
-        FutureTask<Result> task = new FutureTask<>(() -> run(x, ids));
-        executor.execute(task);
-        return task;
+        return session.start(executor, () -> run(x, ids));
     }
 
     /** Run the model on arrays, which have the shapes that these sizes give. */
@@ -119,13 +135,24 @@ public final class Lookup implements AutoCloseable {
         return runAsync(executor, Tensor.of(x, b, n), Tensor.of(ids, b));
     }
 
-    /** Run the model so often, after a run that does not count, and time its steps. */
+    /** Run the model so often, at least once, after a run that does not count, and time its steps. */
     @NonNull
     public Profile profile(int runs, @NonNull Tensor x, @NonNull Tensor ids) {
         return session.profile(RUN.call(x, ids), runs);
     }
 
-    /** Free the memory, when no run is under way. Later calls raise {@link ClosedException}. */
+    /** Call the model on another thread. Cancelling the future stops the run that the call is at. */
+    @NonNull
+    public <T> Future<T> async(@NonNull Executor executor, @NonNull Callable<T> call) {
+        return session.start(executor, call);
+    }
+
+    /** Stop the run that is under way, if there is one. It raises {@link java.util.concurrent.CancellationException}. */
+    public void cancel() {
+        session.cancel();
+    }
+
+    /** Stop the run that is under way, and free the memory. This run and later calls raise {@link ClosedException}. */
     @Override
     public void close() {
         session.close();

@@ -22,6 +22,10 @@ final class Native {
 
     static native int init(long session);
 
+    static native int mapped(long session);
+
+    static native void stop(long session, boolean stop);
+
     static native void error(long session, byte[] text);
 
     static native int bind(long session, int function, ByteBuffer[] inputs, long[] described, long[] needs);
