@@ -313,5 +313,6 @@ def test_java_does_not_choose_a_device_that_is_wrong(
     lines = on_java[1]("run", tmp_path, "auto")
     for start in (0, 7, 14):
         right(model, lines[start : start + 6])
-    assert "vulkan fails (its output 0 is not that of the CPU)" in lines[6]
+    # What memory held before may also be no place in the table.
+    assert re.search(r"vulkan fails \((its output 0 is not that of the CPU|the value of 'places')", lines[6])
     assert not lines[6].startswith("vulkan")
