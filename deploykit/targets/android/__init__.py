@@ -58,12 +58,14 @@ STEPS = "steps.txt"
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class AndroidOptions:
     package: str | None = option(None, "the package of the Java classes, by default org.deploykit.<name>")
+    class_: str | None = option(None, "the name of the model's class, by default that of the model")
     group: str = option("org.deploykit", "the group of the Maven coordinates")
     version: str = option("1.0", "the version of the Maven coordinates")
     license: str | None = option(
@@ -282,12 +284,15 @@ def _further(program: Program) -> tuple[Path, ...]:
 
 def _names(prefix: str, own: AndroidOptions) -> dict[str, str]:
     """The names of the Java package and of the Maven artifact. Raises `UsageError` for names that cannot be."""
-    from deploykit.targets.android.java import KEYWORDS, package_name
+    from deploykit.targets.android.java import KEYWORDS, class_name, is_free, package_name
 
     package = package_name(prefix) if own.package is None else own.package
     if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):
         raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
-    names = {"package": package, "group": own.group, "release": own.version}
+    chosen = class_name(prefix) if own.class_ is None else own.class_
+    if not _CLASS.fullmatch(chosen) or not (own.class_ is None or is_free(chosen)):
+        raise UsageError(f"'{chosen}' cannot be the name of the model's class: choose another one, like Digits")
+    names = {"package": package, "group": own.group, "release": own.version, "class": chosen}
     for name in ("group", "release"):
         if not _WORD.fullmatch(names[name]):
             raise UsageError(f"'{names[name]}' cannot be part of Maven coordinates: use letters, digits, '.', '_', '-'")
