@@ -277,6 +277,7 @@ def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> 
         ({"settings": {"package": "com.acme.native"}}, "cannot be the name of a Java package"),
         ({"settings": {"version": "1/2"}}, "cannot be part of Maven coordinates"),
         ({"settings": {"colour": "red"}}, "no setting 'colour': it has package, class, group, version"),
+        ({"settings": {"weights": "elsewhere"}}, "weights of an AAR are inside or apart, not 'elsewhere'"),
         ({"settings": {"class": "Tensor"}}, "'Tensor' cannot be the name of the model's class"),
         ({"settings": {"class": "my class"}}, "'my class' cannot be the name of the model's class"),
         ({"format": "apk"}, "no format 'apk': it has aar, so"),
