@@ -162,11 +162,11 @@ def own_options(target: Target, form: str, given: Mapping[str, str]) -> Any:
     kind = options_of_target(target)
     if form and form not in formats:
         raise UsageError(f"target {target.name} has no format '{form}': it has {', '.join(formats) or 'one form'}")
-    known = options_of(kind)
+    known = {name.removesuffix("_"): name for name in options_of(kind)}  # words of Python have a suffix, as `class_`
     for name in given:
         if name not in known:
             raise UsageError(f"target {target.name} has no setting '{name}': it has {', '.join(known) or 'none'}")
-    return kind(**given)
+    return kind(**{known[name]: value for name, value in given.items()})
 
 
 def configured(target: Target, own: Any) -> Target:

@@ -222,6 +222,16 @@ public final class Desktop {
         };
     }
 
+    /** Weights in a file of their own. */
+    void apart() throws Exception {
+        Options options = new Options().weights(new File(arguments[0])).checkWeights(true);
+        print("missing", () -> load());
+        try (Lookup model = load(options)) {
+            System.out.println(model.weightsMapped() + " " + model.run(x(3, 7), ids(3), 3, 7).scores);
+        }
+        print("other", () -> load(options.weights(new File(place, "nothing"))));
+    }
+
     /** A file that is open, as Android gives it. */
     void descriptor() throws Exception {
         File file = new File(assets, "lookup/weights.bin");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from deploykit.targets.android import AndroidTarget
-from tests.android.conftest import Run, needs_desktop, needs_java, on_desktop
+from tests.android.conftest import DIMS, Run, aar_of, needs_desktop, needs_java, on_desktop
 
 pytestmark = [needs_java, needs_desktop]
 
@@ -65,8 +66,8 @@ def test_errors_are_those_of_c(desktop: Run) -> None:
     assert device.startswith("DeviceException: there is no device 'gpu': there are [cpu (CPU, ")
     unread = "WeightsException: the asset 'lookup/weights.bin' cannot be read: there is no"
     assert missing.startswith(f"{unread} file /")
-    assert nowhere.startswith(f"{unread} folder /")
-    assert nowhere.endswith("/nowhere")
+    assert nowhere.startswith(f"{unread} file /")
+    assert nowhere.endswith("/nowhere/lookup/weights.bin")
     assert found == {
         "rank": "ShapeException: input 'x': expected rank 2 [b, n], found rank 1",
         "axis": "ShapeException: input 'ids' axis 0 (dim 'b') is 3, but is 2 in input 'x' axis 0",
@@ -102,6 +103,23 @@ def test_weights_wherever_they_lie(desktop: Run) -> None:
     assert zeros == "zeros: WeightsException: the weights are not those of this build of the model"
     assert damaged.startswith("damaged: WeightsException: the asset 'lookup/weights.bin' is damaged: its hash is ")
     assert whole == "whole true"
+
+
+def test_weights_apart(package: Path, model: onnx.ModelProto, tmp_path: Path) -> None:
+    settings = {"weights": "apart"}
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "apart", settings=settings)
+    with zipfile.ZipFile(aar_of(tmp_path / "apart")) as archive:
+        assert not [name for name in archive.namelist() if name.endswith("weights.bin")]
+    with deploykit.open(package) as whole, deploykit.open(tmp_path / "apart") as apart:
+        for found, want in zip(apart.run(values(3, 7)).values(), whole.run(values(3, 7)).values(), strict=True):
+            np.testing.assert_array_equal(found, want)
+    weights = tmp_path / "apart" / "weights.bin"
+    run = on_desktop(tmp_path / "apart", "Desktop", tmp_path / "run")
+    missing, scores, other = run("apart", weights)
+    assert missing.startswith("missing: WeightsException: the asset 'lookup/weights.bin' cannot be read: ")
+    assert missing.endswith("; the weights are not in the AAR: name their file with Options.weights")
+    assert scores == "true FLOAT[3, 16]"
+    assert other.startswith("other: WeightsException: ")
 
 
 def test_weights_of_an_open_file(desktop: Run) -> None:

@@ -250,11 +250,12 @@ def test_a_build_gives_the_same_bytes(package: Path, model: onnx.ModelProto, tmp
 
 @needs_java
 def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
-    settings = {"package": "com.acme.words", "group": "com.acme", "version": "2.1"}
+    settings = {"package": "com.acme.words", "class": "Words", "group": "com.acme", "version": "2.1"}
     deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "own", settings=settings)
     path = tmp_path / "own" / "maven/com/acme/lookup/2.1/lookup-2.1.aar"
     with zipfile.ZipFile(path) as archive, archive.open("classes.jar") as inner, zipfile.ZipFile(inner) as classes:
-        assert "com/acme/words/Lookup.class" in classes.namelist()
+        assert "com/acme/words/Words.class" in classes.namelist()
+        assert "com/acme/words/Lookup.class" not in classes.namelist()
     assert "<version>2.1</version>" in path.with_suffix(".pom").read_text()
 
 
@@ -275,7 +276,10 @@ def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> 
         ({"settings": {"package": "Words"}}, "cannot be the name of a Java package"),
         ({"settings": {"package": "com.acme.native"}}, "cannot be the name of a Java package"),
         ({"settings": {"version": "1/2"}}, "cannot be part of Maven coordinates"),
-        ({"settings": {"colour": "red"}}, "no setting 'colour': it has package, group, version"),
+        ({"settings": {"colour": "red"}}, "no setting 'colour': it has package, class, group, version"),
+        ({"settings": {"weights": "elsewhere"}}, "weights of an AAR are inside or apart, not 'elsewhere'"),
+        ({"settings": {"class": "Tensor"}}, "'Tensor' cannot be the name of the model's class"),
+        ({"settings": {"class": "my class"}}, "'my class' cannot be the name of the model's class"),
         ({"format": "apk"}, "no format 'apk': it has aar, so"),
         ({"cpu": "armv8-a"}, "build without --cpu"),
     ],
@@ -338,6 +342,7 @@ def test_names_in_java() -> None:
         "package": "a.b",
         "prefix": "tensor",
         "file_bytes": 0,
+        "class": class_name("tensor"),
         "on_gpu": None,
         "stateful": None,
         "dynamic": None,

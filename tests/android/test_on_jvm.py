@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import deploykit
@@ -13,7 +14,7 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.errors import DataError, DeploykitError, ShapeError, UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.running import CHOICE, JAVA
-from tests.android.conftest import needs_desktop, needs_java
+from tests.android.conftest import DIMS, needs_desktop, needs_java
 from tests.frontends.running_mean import WIDTH, running_mean, weights
 from tests.ragged import matrix_model, token_model
 
@@ -109,3 +110,14 @@ def test_what_cannot_run_is_refused(libraries: Path, package: Path, monkeypatch:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(deploykit.errors.ToolchainError, match="to run the classes of an AAR: install a JDK"):
         deploykit.open(package)
+
+
+def test_a_class_with_a_name_of_its_own(
+    package: Path, model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploykit.build(model, AndroidTarget(["x86_64"]), DIMS, tmp_path / "own", settings={"class": "Words"})
+    with deploykit.open(package) as session:
+        expected = session.run(_inputs(3, 7))
+    monkeypatch.setenv(CHOICE, JAVA)
+    with deploykit.open(tmp_path / "own") as session:
+        np.testing.assert_array_equal(session.run(_inputs(3, 7))["scores"], expected["scores"])

@@ -78,7 +78,7 @@ def _write_aar(
             **{f"jni/{abi}/{library.name}": library for abi, library in libraries.items()},
             **{f"assets/{view['prefix']}/{name}": data for name, data in code.items()},
         }
-        if weights.stat().st_size > 0:
+        if weights.stat().st_size > 0 and not view["apart"]:
             entries[asset] = weights
         write_zip(path, entries, [*(name for name in entries if name.endswith(MAPPED)), "classes.jar"])
 

@@ -228,7 +228,7 @@ def stubs() -> dict[str, str]:
 def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     """What the templates of classes need. `instances` of `view` is the dynamic model, or None."""
     functions, model = view["functions"], view["instances"]
-    name = class_name(view["prefix"])
+    name = view["class"]
     inputs = [port["name"] for port in functions[0]["inputs"]]
     names = methods([function["function"] for function in functions])
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
@@ -390,7 +390,12 @@ def package_name(prefix: str) -> str:
 def class_name(prefix: str) -> str:
     """The name of a model's class: `my_model` becomes `MyModel`."""
     name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return f"{name}Model" if name in _taken() or name in (*OF_ANSWERS, *OF_MESSAGES) else name
+    return name if is_free(name) else f"{name}Model"
+
+
+def is_free(name: str) -> bool:
+    """Whether no other class has the name."""
+    return name not in _taken() and name not in (*OF_ANSWERS, *OF_MESSAGES)
 
 
 def _taken() -> set[str]:

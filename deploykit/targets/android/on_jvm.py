@@ -34,7 +34,7 @@ from deploykit.engines.native.bionic import without_needed
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
 from deploykit.sessions.ragged_ports import is_flat
 from deploykit.targets.android.jars import INSTALL_HINT
-from deploykit.targets.android.java import KINDS, class_name, methods, output_words, result_name
+from deploykit.targets.android.java import KINDS, methods, output_words, result_name
 from deploykit.targets.templates import render
 
 _TYPES = ("float", "double", "byte", "short", "int", "long")
@@ -75,7 +75,7 @@ class OnJvm:
         package = _package_of(place / "classes.jar")
         view = {
             "package": package,
-            "class": class_name(manifest.prefix),
+            "class": _class_of(manifest),
             "functions": [
                 _call(part, method)
                 for part, method in zip(self._functions.values(), methods(_names(manifest)), strict=True)
@@ -232,6 +232,12 @@ def _argument(port: PortEntry, numbers: Mapping[str, int]) -> str:
     if is_flat(port, numbers):
         return f"flat({', '.join([own, *extents])})"
     return f"Ragged.of({own}, numbers({extents[0]}))"
+
+
+def _class_of(manifest: Manifest) -> str:
+    """The name of the model's class, as the source in Kotlin has it."""
+    (path,) = (Path(file.name) for file in manifest.files if file.name.startswith("kotlin/"))
+    return path.stem.removesuffix("Coroutines")
 
 
 def _package_of(jar: Path) -> str:

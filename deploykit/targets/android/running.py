@@ -75,7 +75,10 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
                 unpacked.extractall(scratch)
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
-        for file in (scratch / "assets" / manifest.prefix).glob("*"):
+        assets = scratch / "assets" / manifest.prefix
+        if (folder / WEIGHTS).exists():  # they are apart
+            (assets / WEIGHTS).symlink_to((folder / WEIGHTS).resolve())
+        for file in assets.glob("*"):
             if file.name == WEIGHTS:
                 without_hash(file, scratch / WEIGHTS)
             else:
