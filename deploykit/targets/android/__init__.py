@@ -2,7 +2,8 @@
 
 As an AAR, the form that Android's build tools take:
 
-maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
+maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources,
+                                  and a jar with the library for tests on a JVM of Linux
 include/                          the headers of the libraries
 README.md                         how an app uses it
 
@@ -52,6 +53,9 @@ WEIGHTS = "weights.bin"
 STEPS = "steps.txt"
 
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
+
+JVM_MACHINES = ("x86_64", "aarch64")
+"""The machines whose library for Linux a JVM can load in tests."""
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -169,7 +173,7 @@ class AndroidTarget:
         headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
         with Scratch() as place:
             scratch = Path(place)
-            libraries = self._link(levels, view, emitted, scratch, java=java)
+            libraries, on_linux = self._link(levels, view, emitted, scratch, java=java)
             view["libraries"] = {abi: library.stat().st_size for abi, library in libraries.items()}
             weights = scratch / WEIGHTS
             write_weights(program, weights, on_gpu)
@@ -182,7 +186,7 @@ class AndroidTarget:
                 view["build"] = _digest(emitted)
                 assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
                 assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
-                names = write_maven(view, libraries, weights, assets | code, folder)
+                names = write_maven(view, libraries, on_linux, weights, assets | code, folder)
                 readme = "README.md"
             else:
                 names = _copy_libraries(libraries, weights, code, folder)
@@ -223,8 +227,9 @@ class AndroidTarget:
         scratch: Path,
         *,
         java: bool,
-    ) -> dict[str, Path]:
-        """The libraries by ABI, in `scratch`. `programs` are those for CPUs."""
+    ) -> tuple[dict[str, Path], dict[str, Path]]:
+        """The libraries by ABI, and with `java` those for Linux by machine, in `scratch`. `programs` are those for
+        CPUs."""
         from deploykit.basics.parallel import each
         from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
@@ -241,18 +246,23 @@ class AndroidTarget:
         macros = _macros(program, view) if java else None
 
         def linked(abi: Abi) -> Path:
-            place, output = scratch / abi.name, scratch / abi.name / "out" / f"lib{view['prefix']}.so"
-            output.parent.mkdir(parents=True)
-            for name, data in emitted.items():
-                if name.startswith(f"{abi.name}-"):
-                    (place / name.removeprefix(f"{abi.name}-")).write_bytes(data)
+            place, name = scratch / abi.name, f"lib{view['prefix']}.so"
+            output, on_linux = place / "out" / name, place / "linux" / name
+            for path in (output, on_linux):
+                path.parent.mkdir(parents=True)
+            for file, data in emitted.items():
+                if file.startswith(f"{abi.name}-"):
+                    (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
             own = [*exports, *(("JNI_OnLoad",) if java else ())]
             levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
             of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
-            link(abi, place, sorted(place.glob("*.o")), output, own, shared, of_abi)
+            desktop = on_linux if java and abi.machine in JVM_MACHINES else None
+            link(abi, place, sorted(place.glob("*.o")), output, own, shared, of_abi, desktop)
             return output
 
-        return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
+        libraries = dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
+        machines = [abi for abi in self.abis if java and abi.machine in JVM_MACHINES]
+        return libraries, {abi.machine: scratch / abi.name / "linux" / libraries[abi.name].name for abi in machines}
 
 
 def _further(program: Program) -> tuple[Path, ...]:

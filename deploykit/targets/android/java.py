@@ -36,7 +36,19 @@ KINDS = {
 """The Java types of elements, by storage dtype."""
 
 CLASSES = (
-    *("Assets", "AndroidSystem", "Device", "Function", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),
+    *(
+        "Assets",
+        "AndroidSystem",
+        "Device",
+        "Function",
+        "Library",
+        "Memory",
+        "Native",
+        "Options",
+        "Progress",
+        "Session",
+        "Tensor",
+    ),
 )
 """The classes that all models have, beside exceptions."""
 
@@ -101,7 +113,7 @@ File FileInputStream FileNotFoundException Future FutureTask IOException InputSt
 Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi
+SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi URL UnsatisfiedLinkError
 """
 """Names of classes that the sources use."""
 

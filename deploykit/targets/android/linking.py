@@ -36,6 +36,10 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
 }
 """The functions of Android's libraries that a model's library may call, all there since Android 7."""
 
+_ON_ANDROID = {name: f"lib{name}.so" for name in LIBRARIES}
+_ON_LINUX = {"c": "libc.so.6", "m": "libm.so.6", "dl": "libdl.so.2"}
+"""The names of these libraries on each system. Functions of threads are in a library that every JVM has loaded."""
+
 _OF_ARM = tuple(f"__aeabi_mem{name}{size}" for name in ("cpy", "move", "set", "clr") for size in ("", "4", "8"))
 """The further functions of the C library on 32-bit Arm."""
 
@@ -56,10 +60,11 @@ def link(
     exports: Sequence[str],
     shared: Iterable[Path] = (),
     java: Mapping[str, str | int] | None = None,
+    on_linux: Path | None = None,
 ) -> None:
     """Link `objects`, the C files of `folder` and the sources `shared` by all models into the library `output`, which
     has the symbols `exports`. `java`: the macros of its interface for Java, for a library that Java loads, and whose
-    steps can be timed.
+    steps can be timed. `on_linux` becomes the same library for Linux instead of Android.
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
@@ -88,7 +93,8 @@ def link(
             compiler.compile(source, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
         version = scratch / "exports.map"
         version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
-        compiler.link_alone([*inputs, *_stubs(compiler, abi, scratch)], output, *_linked(output.name, version))
+        for path, names in ((output, _ON_ANDROID), *([(on_linux, _ON_LINUX)] if on_linux else [])):
+            compiler.link_alone([*inputs, *_stubs(compiler, abi, scratch, names)], path, *_linked(path.name, version))
 
 
 def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
@@ -110,11 +116,11 @@ def _linked(name: str, version: Path) -> list[str]:
     return ["-s", *(f"-Wl,{flag}" for flag in flags)]
 
 
-def _stubs(compiler: Compiler, abi: Abi, folder: Path) -> list[Path]:
-    """Libraries in the place of Android's, with the functions of `LIBRARIES`."""
+def _stubs(compiler: Compiler, abi: Abi, folder: Path, names: Mapping[str, str]) -> list[Path]:
+    """Libraries in the place of the system's, with the functions of `LIBRARIES`."""
     paths = []
     for name, functions in LIBRARIES.items():
-        paths.append(folder / f"lib{name}.so")
+        paths.append(folder / names[name])
         further = _OF_ARM if name == "c" and abi.machine == "arm" else ()
         paths[-1].write_bytes(stub(compiler, paths[-1].name, (*functions, *further), abi.options))
     return paths
