@@ -289,6 +289,7 @@ def test_names_in_java() -> None:
         "instances": None,
         "texts": None,
         "pictures": None,
+        "messages": None,
         "sounds": None,
     }
     view["functions"] = [function]
