@@ -32,12 +32,7 @@ def entries(parts: Parts, scratch: Path) -> dict[str, bytes]:
     tools = archives.find_tools()
     rules = [RULES, parts.rules, *(library / "proguard.txt" for library in parts.libraries)]
     code = dex(tools.r8, parts.classes, parts.jars, tools.framework, rules, scratch)
-    made = {**entries_of(parts.base), "classes.dex": code.read_bytes()}
-    for library in parts.libraries:
-        for folder, name in (("jni", "lib"), ("assets", "assets")):
-            for file in sorted(path for path in (library / folder).rglob("*") if path.is_file()):
-                made[f"{name}/{file.relative_to(library / folder)}"] = file.read_bytes()
-    return made
+    return {**entries_of(parts.base), "classes.dex": code.read_bytes(), **parts.natives(), **parts.assets()}
 
 
 def build(output: Path, abis: Sequence[str] | None = None, key: Path | None = None, *, debug: bool = False) -> Path:

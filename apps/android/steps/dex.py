@@ -19,7 +19,7 @@ def dex(r8: Path, classes: Path, jars: Iterable[Path], framework: Path, rules: I
     whole, output = folder / "app.jar", folder / "dex"
     write_jar(whole, classes)
     output.mkdir()
-    call = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-cp", r8, "com.android.tools.r8.R8", "--release"]
+    call: list[str | Path] = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-cp", r8, "com.android.tools.r8.R8", "--release"]
     call += ["--min-api", str(LEAST), "--lib", framework, "--lib", _jdk(), "--output", output]
     for file in rules:
         call += ["--pg-conf", file]

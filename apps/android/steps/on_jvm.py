@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +10,19 @@ from pathlib import Path
 from apps.android.steps import archives
 from apps.android.steps.parts import Parts
 from apps.android.steps.running import run
+from apps.android.steps.zips import entries_of, write_aligned
 from deploykit.targets.android.jars import find_java_compiler
 
 SOURCES = Path(__file__).parents[1] / "app" / "src" / "test" / "java"
 
 _CONFIG = "com/android/tools/test_config.properties"
-_OPTIONS = ("-Xmx1500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_OPTIONS = (
+    "-Xmx1500m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",  # ParcelFileDescriptor.getFd reads a private field
+)
 
 
 class OnJvm:
@@ -37,21 +43,34 @@ class OnJvm:
         classes = folder / "tests"
         path.append(archives.find_tools().framework)
         files = sorted(SOURCES.rglob("*.java"))
-        call = [find_java_compiler().path, "--release", "11", "-proc:none", "-nowarn", "-cp", os.pathsep.join(map(str, path))]
+        call = [
+            find_java_compiler().path,
+            "--release",
+            "11",
+            "-proc:none",
+            "-nowarn",
+            "-cp",
+            os.pathsep.join(map(str, path)),
+        ]
         run("javac", [*call, "-d", classes, *files])
         config = classes / _CONFIG
         config.parent.mkdir(parents=True)
-        assets = _merged_assets(parts, folder / "assets")
+        resources = folder / "resources.apk"
+        write_aligned(resources, {**entries_of(parts.base), **parts.assets()})
         config.write_text(
-            f"android_resource_apk={parts.base}\nandroid_merged_manifest={parts.manifest}\n"
-            f"android_merged_assets={assets}\nandroid_custom_package=org.deploykit.app\n"
+            f"android_resource_apk={resources}\nandroid_merged_manifest={parts.manifest}\n"
+            "android_custom_package=org.deploykit.app\n"
         )
         self._path = os.pathsep.join(map(str, [classes, *path]))
 
-    def run(self, tests: Sequence[str], **properties: str) -> str:
+    def program(self, name: str, *words: object) -> str:
+        """What a program of the tests prints, which needs nothing of Android."""
+        return run(name, ["java", *_OPTIONS, "-Xcheck:jni", "-cp", self._path, name, *map(str, words)])
+
+    def run(self, tests: Sequence[str]) -> str:
         """What JUnit prints of these classes. Raises `ToolchainError` with its words if a test fails."""
         own = {"robolectric.offline": "true", "robolectric.dependency.dir": str(self._frameworks)}
-        own |= {"pictures": str(self._pictures), **properties}
+        own |= {"pictures": str(self._pictures)}
         call = ["java", *_OPTIONS, *(f"-D{name}={value}" for name, value in own.items()), "-cp", self._path]
         return run("JUnit", [*call, "org.junit.runner.JUnitCore", *tests])
 
@@ -60,9 +79,3 @@ def _classes_of(aar: Path, jar: Path) -> Path:
     with zipfile.ZipFile(aar) as archive:
         jar.write_bytes(archive.read("classes.jar"))
     return jar
-
-
-def _merged_assets(parts: Parts, folder: Path) -> Path:
-    for source in parts.assets:
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    return folder

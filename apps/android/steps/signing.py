@@ -20,7 +20,18 @@ def key_of_this_machine(folder: Path) -> Path:
     path = folder / "local.keystore"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        call = ["keytool", "-genkeypair", "-keystore", path, "-storepass", _OWN, "-alias", "app", "-keyalg", "RSA"]
+        call: list[str | Path] = [
+            "keytool",
+            "-genkeypair",
+            "-keystore",
+            path,
+            "-storepass",
+            _OWN,
+            "-alias",
+            "app",
+            "-keyalg",
+            "RSA",
+        ]
         run("keytool", [*call, "-keysize", "2048", "-validity", "10000", "-dname", "CN=deploykit sample app"])
     return path
 
@@ -31,7 +42,16 @@ def sign(unsigned: Path, signed: Path, key: Path, *, own: bool) -> str:
     if password is None:
         raise UsageError(f"the password of {key} is missing: set {STORE_VARIABLE}")
     os.environ[STORE_VARIABLE] = password
-    call = ["apksigner", "sign", "--ks", key, "--ks-pass", f"env:{STORE_VARIABLE}", "--min-sdk-version", str(LEAST)]
+    call: list[str | Path] = [
+        "apksigner",
+        "sign",
+        "--ks",
+        key,
+        "--ks-pass",
+        f"env:{STORE_VARIABLE}",
+        "--min-sdk-version",
+        str(LEAST),
+    ]
     try:
         run(
             "apksigner",

@@ -39,7 +39,7 @@ public class DrawTest {
     }
 
     private static void awaitGuess(Activity activity, int digit) throws InterruptedException {
-        Testing.await("the digit " + digit, () -> Testing.text(activity, R.id.guess).contains(" " + digit + ","));
+        Testing.await(() -> digit + " instead of " + Testing.text(activity, R.id.guess) + " " + Testing.text(activity, R.id.facts), () -> Testing.text(activity, R.id.guess).contains(" " + digit + ","));
     }
 
     @Test
@@ -114,7 +114,7 @@ public class DrawTest {
     public void aSmallDarkPhoneInGerman() throws Exception {
         DrawActivity activity = launch("de-w320dp-h640dp-night-mdpi");
         activity.findViewById(R.id.example).performClick();
-        Testing.await("a zero", () -> Testing.text(activity, R.id.guess).contains("nach 0 aus"));
+        Testing.await(() -> "a zero", () -> Testing.text(activity, R.id.guess).contains("nach 0 aus"));
         Testing.picture(activity, "draw-dark");
     }
 }

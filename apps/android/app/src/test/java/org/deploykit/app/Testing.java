@@ -15,21 +15,22 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.robolectric.RuntimeEnvironment;
 import org.robolectric.Shadows;
 
 /** What tests of screens share. */
 final class Testing {
-    private static final int PATIENCE = 60_000;
+    private static final int PATIENCE = 30_000;
 
     private Testing() {}
 
     /** Let the main thread work until this is so. */
-    static void await(String what, BooleanSupplier condition) throws InterruptedException {
+    static void await(Supplier<String> what, BooleanSupplier condition) throws InterruptedException {
         long end = System.currentTimeMillis() + PATIENCE;
         Shadows.shadowOf(Looper.getMainLooper()).idle();
         while (!condition.getAsBoolean()) {
-            assertTrue("this takes too long: " + what, System.currentTimeMillis() < end);
+            assertTrue("this takes too long: " + what.get(), System.currentTimeMillis() < end);
             Thread.sleep(5);
             Shadows.shadowOf(Looper.getMainLooper()).idle();
         }
