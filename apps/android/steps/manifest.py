@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from deploykit.errors import UsageError
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"
+PACKAGE, LEAST, TARGET = "org.deploykit.app", 24, 36
+"""The app's name, the first Android API that it runs on, and the one that it is made for. Gradle has them in its own
+files, so that the manifest in the sources does not."""
+
 _KNOWN = {"uses-sdk", "application"}
 
 
@@ -16,13 +20,15 @@ def merged(app: str, libraries: Mapping[str, str]) -> str:
     for a library that needs a later Android, or whose manifest has an element that is not merged here."""
     ET.register_namespace("android", ANDROID[1:-1])
     root = ET.fromstring(app)  # noqa: S314 - our own
+    root.set("package", PACKAGE)
     application = root.find("application")
     assert application is not None
-    least = _least(root)
+    own = {f"{ANDROID}minSdkVersion": str(LEAST), f"{ANDROID}targetSdkVersion": str(TARGET)}
+    root.insert(0, ET.Element("uses-sdk", own))
     for library, text in libraries.items():
         other = ET.fromstring(text)  # noqa: S314 - our own
-        if _least(other) > least:
-            raise UsageError(f"{library} needs Android's API {_least(other)}, and the app begins at {least}")
+        if _least(other) > LEAST:
+            raise UsageError(f"{library} needs Android's API {_least(other)}, and the app begins at {LEAST}")
         for element in other:
             if element.tag not in _KNOWN or element.attrib.keys() - {f"{ANDROID}minSdkVersion"}:
                 raise UsageError(f"the manifest of {library} has <{element.tag}>, which is not merged here")

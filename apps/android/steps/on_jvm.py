@@ -23,6 +23,7 @@ _OPTIONS = (
     "-Djava.awt.headless=true",
     "--add-opens=java.base/java.io=ALL-UNNAMED",  # ParcelFileDescriptor.getFd reads a private field
 )
+_NO_DRIVERS = {"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none", "OCL_ICD_VENDORS": "/none"}
 
 
 class OnJvm:
@@ -68,11 +69,13 @@ class OnJvm:
         return run(name, ["java", *_OPTIONS, "-Xcheck:jni", "-cp", self._path, name, *map(str, words)])
 
     def run(self, tests: Sequence[str]) -> str:
-        """What JUnit prints of these classes. Raises `ToolchainError` with its words if a test fails."""
+        """What JUnit prints of these classes, on a machine without drivers of GPUs.
+
+        Raises `ToolchainError` with its words if a test fails."""
         own = {"robolectric.offline": "true", "robolectric.dependency.dir": str(self._frameworks)}
         own |= {"pictures": str(self._pictures)}
         call = ["java", *_OPTIONS, *(f"-D{name}={value}" for name, value in own.items()), "-cp", self._path]
-        return run("JUnit", [*call, "org.junit.runner.JUnitCore", *tests])
+        return run("JUnit", [*call, "org.junit.runner.JUnitCore", *tests], _NO_DRIVERS)
 
 
 def _classes_of(aar: Path, jar: Path) -> Path:

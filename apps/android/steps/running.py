@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploykit.basics.parallel import run_program
 from deploykit.errors import ToolchainError
 
 
-def run(tool: str, call: Sequence[str | Path]) -> str:
-    """What the tool prints. Raises `ToolchainError` with its words if it fails or is not there."""
+def run(tool: str, call: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> str:
+    """What the tool prints, with these environment variables added.
+
+    Raises `ToolchainError` with its words if it fails or is not there."""
     try:
-        result = run_program([str(word) for word in call])
+        result = run_program([str(word) for word in call], variables)
     except OSError as error:
         raise ToolchainError(f"{tool} cannot be started: {error}") from error
     if result.returncode != 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from apps.android.steps.dex import LEAST
+from apps.android.steps.manifest import LEAST
 from apps.android.steps.running import run
 from deploykit.errors import ToolchainError, UsageError
 

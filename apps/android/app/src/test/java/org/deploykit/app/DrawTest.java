@@ -2,20 +2,28 @@ package org.deploykit.app;
 
 import static org.junit.Assert.assertArrayEquals;
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNull;
 import static org.junit.Assert.assertTrue;
 
 import android.app.Activity;
+import android.app.AlertDialog;
+import android.content.DialogInterface;
+import android.os.Looper;
 import android.view.MotionEvent;
 import android.view.View;
+import android.widget.RadioGroup;
+import org.deploykit.app.thinking.Choice;
 import org.junit.After;
 import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.Robolectric;
 import org.robolectric.RobolectricTestRunner;
 import org.robolectric.RuntimeEnvironment;
+import org.robolectric.Shadows;
 import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 import org.robolectric.annotation.GraphicsMode;
+import org.robolectric.shadows.ShadowDialog;
 
 /** The screen Draw, with the real model. */
 @RunWith(RobolectricTestRunner.class)
@@ -116,5 +124,42 @@ public class DrawTest {
         activity.findViewById(R.id.example).performClick();
         Testing.await(() -> "a zero", () -> Testing.text(activity, R.id.guess).contains("nach 0 aus"));
         Testing.picture(activity, "draw-dark");
+    }
+
+    @Test
+    public void aMissingDeviceLeavesTheOldOneAndSaysWhy() throws Exception {
+        DrawActivity activity = launch("w360dp-h740dp-mdpi");
+        Testing.stroke(activity.findViewById(R.id.pad), SEVEN);
+        awaitGuess(activity, 7);
+        choose(activity, 1, "draw-device");
+        Testing.await(() -> Testing.text(activity, R.id.facts), () ->
+                Testing.text(activity, R.id.facts).contains("vulkan cannot be used"));
+        assertTrue(Testing.text(activity, R.id.facts).contains("The model stays on: CPU"));
+        assertNull(new Choice(new Preferences(activity, "draw")).fatal);
+        activity.findViewById(R.id.clear).performClick();
+        Testing.stroke(activity.findViewById(R.id.pad), 50, 10, 50, 90);
+        awaitGuess(activity, 1);
+    }
+
+    /** Choose a device by its number in the sheet, and two threads. */
+    private static void choose(DrawActivity activity, int device, String picture) throws Exception {
+        activity.findViewById(R.id.device).performClick();
+        AlertDialog sheet = (AlertDialog) ShadowDialog.getLatestDialog();
+        ((RadioGroup) sheet.findViewById(R.id.devices)).check(device);
+        ((RadioGroup) sheet.findViewById(R.id.threads)).check(1);
+        Shadows.shadowOf(Looper.getMainLooper()).idle();
+        Testing.picture(sheet.getWindow().getDecorView(), picture);
+        sheet.getButton(DialogInterface.BUTTON_POSITIVE).performClick();
+    }
+
+    @Test
+    public void afterADriverThatEndedTheAppItIsOnTheCpuAndSaysSo() throws Exception {
+        new Choice(new Preferences(RuntimeEnvironment.getApplication(), "draw")).begin("opencl", 2);
+        DrawActivity activity = launch("w360dp-h740dp-mdpi");
+        Testing.stroke(activity.findViewById(R.id.pad), SEVEN);
+        awaitGuess(activity, 7);
+        assertTrue(Testing.text(activity, R.id.facts).startsWith("The app ended while opencl was opened."));
+        assertEquals("cpu", new Choice(new Preferences(activity, "draw")).device());
+        assertNull(new Choice(new Preferences(activity, "draw")).fatal);
     }
 }

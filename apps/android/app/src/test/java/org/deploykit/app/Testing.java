@@ -71,7 +71,10 @@ final class Testing {
 
     /** Write a picture of the screen, where the property {@code pictures} names a folder. */
     static void picture(Activity activity, String name) throws IOException {
-        View root = activity.getWindow().getDecorView();
+        picture(activity.getWindow().getDecorView(), name);
+    }
+
+    static void picture(View root, String name) throws IOException {
         Bitmap bitmap = Bitmap.createBitmap(root.getWidth(), root.getHeight(), Bitmap.Config.ARGB_8888);
         root.draw(new Canvas(bitmap));
         File file = new File(System.getProperty("pictures"), name + "-" + RuntimeEnvironment.getApiLevel() + ".png");

@@ -21,11 +21,14 @@ public final class Reader implements AutoCloseable {
     public interface Listener {
         void onRead(Reading reading);
 
-        /** The model is on another device. */
-        void onOpened(Digits model);
+        /** The model is on the device that was asked for. */
+        void onOpened(String device, Digits model);
 
-        /** A device could not be opened, or a run failed there. */
+        /** A device could not be opened. */
         void onFailed(String device, String reason);
+
+        /** A run failed on a device. */
+        void onLost(String device, String reason);
     }
 
     private final Source source;
@@ -50,7 +53,7 @@ public final class Reader implements AutoCloseable {
             try {
                 Digits found = source.open(device, threads);
                 found.run(new float[Raster.SIZE * Raster.SIZE], 1);
-                reading.execute(() -> replace(found));
+                reading.execute(() -> replace(device, found));
             } catch (DeploykitException error) {
                 tell(() -> listener.onFailed(device, error.getMessage()));
             }
@@ -64,12 +67,12 @@ public final class Reader implements AutoCloseable {
         }
     }
 
-    private void replace(Digits found) {
+    private void replace(String device, Digits found) {
         if (model != null) {
             model.close();
         }
         model = found;
-        tell(() -> listener.onOpened(found));
+        tell(() -> listener.onOpened(device, found));
         readNewest();
     }
 
@@ -85,7 +88,7 @@ public final class Reader implements AutoCloseable {
             tell(() -> listener.onRead(result));
         } catch (DeploykitException error) {
             String device = model.device().name;
-            tell(() -> listener.onFailed(device, error.getMessage()));
+            tell(() -> listener.onLost(device, error.getMessage()));
         }
     }
 

@@ -59,7 +59,12 @@ public final class Drawings implements Reader.Listener {
     }
 
     @Override
-    public void onOpened(Digits model) {}
+    public void onOpened(String device, Digits model) {}
+
+    @Override
+    public void onLost(String device, String reason) {
+        onFailed(device, reason);
+    }
 
     @Override
     public void onFailed(String device, String reason) {
