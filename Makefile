@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast near golden lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast near golden lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text android-app zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -50,6 +50,9 @@ bench-text: setup ## Time tokenizers next to the library tokenizers; see build/b
 
 bench-android: setup ## Sizes of models for Android, time to build them and to their first result; see build/bench-android
 	$(BIN)/python -m bench.android
+
+android-app: setup ## Build the sample app for Android; once before that: .venv/bin/python -m apps.android.build --fetch
+	$(BIN)/python -m apps.android.build --aab
 
 ZOO ?=
 zoo: setup ## Export models with PyTorch and others, build and compare them, and write docs/zoo.md; options in ZOO

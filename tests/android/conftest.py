@@ -87,21 +87,31 @@ def aar_of(package: Path) -> Path:
     return found
 
 
+def jar_of(package: Path) -> Path:
+    """The jar with the library for tests on a JVM."""
+    (found,) = package.glob("maven/**/*-jvm.jar")
+    return found
+
+
 @pytest.fixture(scope="session")
 def desktop(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return on_desktop(package, "Desktop", tmp_path_factory.mktemp("desktop"))
 
 
-def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = (), *, declared: bool = False) -> Run:
+def on_desktop(
+    package: Path, test: str, place: Path, further: Sequence[str] = (), *, declared: bool = False, jar: bool = False
+) -> Run:
     """Runs a case of the class `test`, which needs `further` ones, on a JVM with the classes and the library of the
-    AAR; returns the lines that it prints. The first arguments of the case are the folders of the assets and of the
-    test. `declared`: it also needs the classes of Android that are declared for the compiler."""
+    AAR, or with that of the jar for a JVM; returns the lines that it prints. The first arguments of the case are the
+    folders of the assets and of the test. `declared`: it also needs the classes of Android that are declared for the
+    compiler."""
     with zipfile.ZipFile(aar_of(package)) as archive:
         archive.extractall(place)
     library = next((place / "jni" / "x86_64").iterdir())
     library.write_bytes(without_needed(library.read_bytes()))
     classes = place / "test"
-    path = os.pathsep.join([str(place / "classes.jar"), str(classes)])
+    natives = [str(jar_of(package))] if jar else []
+    path = os.pathsep.join([str(place / "classes.jar"), str(classes), *natives])
     sources = [str(Path(__file__).with_name(f"{name}.java")) for name in (test, *further)]
     for name, text in (stubs() if declared else {}).items():
         if Path(name).stem not in further and name.startswith("android/"):
@@ -111,7 +121,8 @@ def on_desktop(package: Path, test: str, place: Path, further: Sequence[str] = (
     subprocess.run([find_java_compiler().path, "-cp", path, "-d", str(classes), *sources], check=True)
 
     def run(case: str, *arguments: object) -> list[str]:
-        options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC", f"-Djava.library.path={library.parent}"]
+        options = ["-Xcheck:jni", "-Xmx512m", "-XX:+UseSerialGC"]
+        options += [] if jar else [f"-Djava.library.path={library.parent}"]
         call = ["java", *options, "-cp", path, test, case, str(place / "assets"), str(place), *map(str, arguments)]
         # Drivers on a desktop take over signals that a JVM with several threads needs.
         chaining = Path(str(JAVA[0])).resolve().parents[1] / "lib" / "libjsig.so"

@@ -349,8 +349,8 @@ def test_names_in_java() -> None:
         "instances": None,
         "texts": None,
         "pictures": None,
-        "sounds": None,
         "messages": None,
+        "sounds": None,
     }
     view["functions"] = [function]
     assert [class_name(name) for name in ("tokens", "my_tokens")] == ["TokensModel", "MyTokens"]

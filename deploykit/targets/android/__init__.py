@@ -3,7 +3,8 @@
 As an AAR, the form that Android's build tools take:
 
 kotlin/<Name>Coroutines.kt        suspending functions, a source for apps in Kotlin
-maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources
+maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources,
+                                  and a jar with the library for tests on a JVM of Linux
 <abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
 
@@ -53,10 +54,14 @@ INSIDE, APART = "inside", "apart"
 
 INCLUDE = "include"
 JNI = "jni"
+LINUX = "linux"
 WEIGHTS = "weights.bin"
 STEPS = "steps.txt"
 
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
+
+JVM_MACHINES = ("x86_64", "aarch64")
+"""The machines whose library for Linux a JVM can load in tests."""
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -191,6 +196,11 @@ class AndroidTarget:
             shipped = {
                 abi: scratch / abi / JNI / library.name if java else library for abi, library in libraries.items()
             }
+            on_linux = {
+                abi.machine: path
+                for abi in self.abis
+                if (path := scratch / abi.name / LINUX / libraries[abi.name].name).exists()
+            }
             view["libraries"] = {abi: library.stat().st_size for abi, library in shipped.items()}
             code = {name: emitted[name] for name in CODE.values() if name in emitted}
             if java:
@@ -207,7 +217,7 @@ class AndroidTarget:
                 if view["apart"]:
                     shutil.copyfile(weights, folder / WEIGHTS)
                     names.append(WEIGHTS)
-                names = [*write_maven(view, shipped, weights, assets | code, folder), *names, name]
+                names = [*write_maven(view, shipped, on_linux, weights, assets | code, folder), *names, name]
                 readme = "README.md"
             else:
                 names += _copied_files(weights, code, folder)
@@ -249,8 +259,8 @@ class AndroidTarget:
         *,
         java: bool,
     ) -> dict[str, Path]:
-        """The libraries for C by ABI, in `scratch`. With `java` those for Java are beside them, in folders `JNI`.
-        `programs` are those for CPUs."""
+        """The libraries for C by ABI, in `scratch`. With `java` those for Java are beside them, in folders `JNI`, and
+        those for Linux in folders `LINUX`. `programs` are those for CPUs."""
         from deploykit.basics.parallel import each
         from deploykit.targets.android.abis import by_abi
         from deploykit.targets.android.linking import link
@@ -269,13 +279,16 @@ class AndroidTarget:
         def linked(abi: Abi) -> Path:
             place, name = scratch / abi.name, f"lib{view['prefix']}.so"
             outputs = {place / "out" / name: exports} | ({place / JNI / name: ["JNI_OnLoad"]} if java else {})
+            on_linux = place / LINUX / name if java and abi.machine in JVM_MACHINES else None
+            if on_linux is not None:
+                outputs[on_linux] = ["JNI_OnLoad"]
             place.mkdir()
             for file, data in emitted.items():
                 if file.startswith(f"{abi.name}-"):
                     (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
             levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
             of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
-            link(abi, place, sorted(place.glob("*.o")), outputs, shared, of_abi)
+            link(abi, place, sorted(place.glob("*.o")), outputs, shared, of_abi, on_linux)
             return place / "out" / name
 
         return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))

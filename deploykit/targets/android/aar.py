@@ -1,4 +1,7 @@
-"""Writes an AAR, and the Maven repository that holds it: with a description (.pom), sources and checksums."""
+"""Writes an AAR, and the Maven repository that holds it: with a description (.pom), sources, a jar for tests on a JVM,
+and checksums.
+
+The jar holds `<package>/linux-<machine>/lib<name>.so`. The AAR's classes load it where they are not on Android."""
 
 from __future__ import annotations
 
@@ -22,11 +25,16 @@ MAPPED = ".bin"
 
 
 def write_maven(
-    view: dict[str, Any], libraries: Mapping[str, Path], weights: Path, code: Mapping[str, bytes], folder: Path
+    view: dict[str, Any],
+    libraries: Mapping[str, Path],
+    on_linux: Mapping[str, Path],
+    weights: Path,
+    code: Mapping[str, bytes],
+    folder: Path,
 ) -> list[str]:
     """Write the repository `maven` into `folder`; returns the names of the files, the AAR first. `view` is for
-    templates and gets the name of the AAR; `libraries` are by ABI, and
-    `code` is that of kernels for GPUs, by its names.
+    templates and gets the name of the AAR; `libraries` are by ABI, those `on_linux` by machine, and `code` is that of
+    kernels for GPUs, by its names.
 
     Raises `ToolchainError` if there is no Java compiler."""
     name, release = view["prefix"], view["release"]
@@ -39,7 +47,12 @@ def write_maven(
     _write_aar(view, classes, libraries, weights, code, notices, folder / files[0])
     (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
     write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()} | notices))
-    view |= {"aar": files[0], **readme_view(view)}
+    if on_linux:
+        files.append(f"{start}-jvm.jar")
+        place = str(view["package"]).replace(".", "/")
+        found = {f"{place}/linux-{machine}/{path.name}": path for machine, path in on_linux.items()}
+        write_zip(folder / files[-1], {**jar(notices), **found})
+    view |= {"aar": files[0], "on_jvm": bool(on_linux), **readme_view(view)}
     return [*files, *_write_checksums(folder, files)]
 
 

@@ -34,7 +34,19 @@ KINDS = {
 """The Java types of elements, by storage dtype."""
 
 CLASSES = (
-    *("Assets", "AndroidSystem", "Device", "Function", "Memory", "Native", "Options", "Progress", "Session", "Tensor"),
+    *(
+        "Assets",
+        "AndroidSystem",
+        "Device",
+        "Function",
+        "Library",
+        "Memory",
+        "Native",
+        "Options",
+        "Progress",
+        "Session",
+        "Tensor",
+    ),
 )
 """The classes that all models have, beside exceptions."""
 
@@ -104,7 +116,7 @@ Nullable Object OutOfMemoryError Override Result Runtime RuntimeException Standa
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
 SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
-BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log
+BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
 """
 """Names of classes that the sources use."""
 

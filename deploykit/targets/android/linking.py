@@ -36,6 +36,10 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
 }
 """The functions of Android's libraries that a model's library may call, all there since Android 7."""
 
+_ON_ANDROID = {name: f"lib{name}.so" for name in LIBRARIES}
+_ON_LINUX = {"c": "libc.so.6", "m": "libm.so.6", "dl": "libdl.so.2"}
+"""The names of these libraries on each system. Functions of threads are in a library that every JVM has loaded."""
+
 _OF_ARM = tuple(f"__aeabi_mem{name}{size}" for name in ("cpy", "move", "set", "clr") for size in ("", "4", "8"))
 """The further functions of the C library on 32-bit Arm."""
 
@@ -55,10 +59,11 @@ def link(
     outputs: Mapping[Path, Sequence[str]],
     shared: Iterable[Path] = (),
     java: Mapping[str, str | int] | None = None,
+    on_linux: Path | None = None,
 ) -> None:
     """Link `objects`, the C files of `folder` and the sources `shared` by all models into libraries, `outputs` by path
-    with the symbols that each exports. `java`: the macros of the interface for Java, for libraries that Java loads, and
-    whose steps can be timed.
+    with the symbols that each exports; that at `on_linux` is for Linux instead of Android. `java`: the macros of the
+    interface for Java, for libraries that Java loads, and whose steps can be timed.
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
@@ -85,12 +90,12 @@ def link(
         for source in _java_sources(java):
             inputs.append(scratch / f"shared-{source.stem}.o")
             compiler.compile(source, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
-        inputs += _stubs(compiler, abi, scratch)
         version = scratch / "exports.map"
         for output, exports in outputs.items():
             version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
             output.parent.mkdir(parents=True, exist_ok=True)
-            compiler.link_alone(inputs, output, *_linked(output.name, version))
+            stubs = _stubs(compiler, abi, scratch, _ON_LINUX if output == on_linux else _ON_ANDROID)
+            compiler.link_alone([*inputs, *stubs], output, *_linked(output.name, version))
 
 
 def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
@@ -112,11 +117,11 @@ def _linked(name: str, version: Path) -> list[str]:
     return ["-s", *(f"-Wl,{flag}" for flag in flags)]
 
 
-def _stubs(compiler: Compiler, abi: Abi, folder: Path) -> list[Path]:
-    """Libraries in the place of Android's, with the functions of `LIBRARIES`."""
+def _stubs(compiler: Compiler, abi: Abi, folder: Path, names: Mapping[str, str]) -> list[Path]:
+    """Libraries in the place of the system's, with the functions of `LIBRARIES`."""
     paths = []
     for name, functions in LIBRARIES.items():
-        paths.append(folder / f"lib{name}.so")
+        paths.append(folder / names[name])
         further = _OF_ARM if name == "c" and abi.machine == "arm" else ()
         paths[-1].write_bytes(stub(compiler, paths[-1].name, (*functions, *further), abi.options))
     return paths

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 /** The functions of the native library. A session is an address; functions and files of the model have numbers. */
 final class Native {
     static {
-        System.loadLibrary("lookup");
+        Library.load("lookup");
     }
 
     private Native() {}

@@ -1,0 +1,35 @@
+plugins { alias(libs.plugins.android.application) }
+
+android {
+    namespace = "org.deploykit.app"
+    compileSdk = 36
+    defaultConfig {
+        applicationId = "org.deploykit.app"
+        minSdk = 24
+        targetSdk = 36
+        versionCode = 1
+        versionName = "1.0"
+    }
+    androidResources { noCompress += "bin" } // weights are mapped from the app's file
+    buildTypes {
+        release {
+            isMinifyEnabled = true
+            isShrinkResources = true
+            proguardFiles(getDefaultProguardFile("proguard-android-optimize.txt"), "rules.pro")
+        }
+    }
+    testOptions.unitTests {
+        isIncludeAndroidResources = true
+        all {
+            it.jvmArgs("--add-opens=java.base/java.io=ALL-UNNAMED")
+            it.systemProperty("pictures", layout.buildDirectory.get().asFile.path)
+        }
+    }
+}
+
+dependencies {
+    implementation(libs.digits)
+    testImplementation(variantOf(libs.digits) { classifier("jvm") }) // the library for this machine
+    testImplementation(libs.junit)
+    testImplementation(libs.robolectric)
+}

@@ -1,0 +1,85 @@
+package org.deploykit.app;
+
+import static org.junit.Assert.assertTrue;
+
+import android.app.Activity;
+import android.graphics.Bitmap;
+import android.graphics.Canvas;
+import android.os.Looper;
+import android.os.SystemClock;
+import android.view.MotionEvent;
+import android.view.View;
+import android.widget.TextView;
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.robolectric.RuntimeEnvironment;
+import org.robolectric.Shadows;
+
+/** What tests of screens share. */
+final class Testing {
+    private static final int PATIENCE = 30_000;
+
+    private Testing() {}
+
+    /** Let the main thread work until this is so. */
+    static void await(Supplier<String> what, BooleanSupplier condition) throws InterruptedException {
+        long end = System.currentTimeMillis() + PATIENCE;
+        Shadows.shadowOf(Looper.getMainLooper()).idle();
+        while (!condition.getAsBoolean()) {
+            assertTrue("this takes too long: " + what.get(), System.currentTimeMillis() < end);
+            Thread.sleep(5);
+            Shadows.shadowOf(Looper.getMainLooper()).idle();
+        }
+    }
+
+    static String text(Activity activity, int id) {
+        return ((TextView) activity.findViewById(id)).getText().toString();
+    }
+
+    /** Draw a line with a finger: places in hundredths of a view, x after y. The system gathers every second place. */
+    static void stroke(View view, double... places) {
+        long start = SystemClock.uptimeMillis();
+        float side = view.getWidth() / 100f;
+        send(view, MotionEvent.obtain(
+                start, start, MotionEvent.ACTION_DOWN, side * (float) places[0], side * (float) places[1], 0));
+        for (int i = 2; i < places.length; i += 2) {
+            MotionEvent move = null;
+            for (int part = 1; part <= 8; ++part) {
+                float x = side * (float) (places[i - 2] + part / 8.0 * (places[i] - places[i - 2]));
+                float y = side * (float) (places[i - 1] + part / 8.0 * (places[i + 1] - places[i - 1]));
+                if (move == null) {
+                    move = MotionEvent.obtain(start, start + 8 * i + part, MotionEvent.ACTION_MOVE, x, y, 0);
+                } else {
+                    move.addBatch(start + 8 * i + part, x, y, 1, 1, 0);
+                }
+            }
+            send(view, move);
+        }
+        int last = places.length - 2;
+        send(view, MotionEvent.obtain(start, start + 999, MotionEvent.ACTION_UP, side * (float) places[last],
+                side * (float) places[last + 1], 0));
+    }
+
+    private static void send(View view, MotionEvent event) {
+        view.dispatchTouchEvent(event);
+        event.recycle();
+    }
+
+    /** Write a picture of the screen, where the property {@code pictures} names a folder. */
+    static void picture(Activity activity, String name) throws IOException {
+        picture(activity.getWindow().getDecorView(), name);
+    }
+
+    static void picture(View root, String name) throws IOException {
+        Bitmap bitmap = Bitmap.createBitmap(root.getWidth(), root.getHeight(), Bitmap.Config.ARGB_8888);
+        root.draw(new Canvas(bitmap));
+        File file = new File(System.getProperty("pictures"), name + "-" + RuntimeEnvironment.getApiLevel() + ".png");
+        try (OutputStream stream = new FileOutputStream(file)) {
+            bitmap.compress(Bitmap.CompressFormat.PNG, 100, stream);
+        }
+    }
+}

