@@ -55,7 +55,7 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_screens(on_jvm: OnJvm, pictures: Path) -> None:
-    assert "OK (14 tests)" in on_jvm.run(["org.deploykit.app.DrawTest"])
+    assert "OK (18 tests)" in on_jvm.run(["org.deploykit.app.DrawTest", "org.deploykit.app.PhoneTest"])
     assert {path.stem for path in pictures.glob("*-34.png")} >= {"draw-34", "draw-dark-34", "draw-landscape-34"}
     light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in ("draw", "draw-dark"))
     assert light.mean() > 200

@@ -5,6 +5,6 @@ final class Screens {
     private Screens() {}
 
     static Class<? extends Screen> of(int button) {
-        return DrawActivity.class;
+        return button == R.id.to_phone ? PhoneActivity.class : DrawActivity.class;
     }
 }

@@ -1,0 +1,56 @@
+package org.deploykit.app;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertTrue;
+
+import android.content.Intent;
+import org.junit.After;
+import org.junit.Test;
+import org.junit.runner.RunWith;
+import org.robolectric.Robolectric;
+import org.robolectric.RobolectricTestRunner;
+import org.robolectric.RuntimeEnvironment;
+import org.robolectric.Shadows;
+import org.robolectric.android.controller.ActivityController;
+import org.robolectric.annotation.Config;
+import org.robolectric.annotation.GraphicsMode;
+
+/** The screen This phone, with the real model. */
+@RunWith(RobolectricTestRunner.class)
+@Config(sdk = {29, 34})
+@GraphicsMode(GraphicsMode.Mode.NATIVE)
+public class PhoneTest {
+    private ActivityController<PhoneActivity> controller;
+
+    @After
+    public void end() {
+        controller.close();
+    }
+
+    private PhoneActivity launch() throws InterruptedException {
+        RuntimeEnvironment.setQualifiers("w320dp-h640dp-mdpi");
+        controller = Robolectric.buildActivity(PhoneActivity.class).setup();
+        PhoneActivity activity = controller.get();
+        Testing.await(() -> Testing.text(activity, R.id.report), () -> activity.findViewById(R.id.share).isEnabled());
+        return activity;
+    }
+
+    @Test
+    public void eachDeviceIsALine() throws Exception {
+        PhoneActivity activity = launch();
+        String text = Testing.text(activity, R.id.report);
+        assertTrue(text, text.contains("API " + RuntimeEnvironment.getApiLevel()));
+        assertTrue(text, text.matches("(?s).*cpu, CPU, \\d+ cores?: first [0-9.]+ ms, median [0-9.]+ ms.*"));
+        Testing.picture(activity, "phone");
+        activity.findViewById(R.id.share).performClick();
+        Intent sent = Shadows.shadowOf(activity).getNextStartedActivity().getParcelableExtra(Intent.EXTRA_INTENT);
+        assertEquals(text, sent.getStringExtra(Intent.EXTRA_TEXT));
+    }
+
+    @Test
+    public void aRotationMeasuresNothingAgain() throws Exception {
+        String text = Testing.text(launch(), R.id.report);
+        controller.recreate();
+        assertEquals(text, Testing.text(controller.get(), R.id.report));
+    }
+}
