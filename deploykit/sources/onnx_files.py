@@ -83,15 +83,10 @@ class OnnxFrontend:
 
         if isinstance(source, str | Path):
             source = _file(source)
+        if options.ragged is None and options.generate and options.seed_input is None and isinstance(source, Path):
+            return _loaded(source, dims, options)
         if options.ragged is None:
-            notes: tuple[str, ...] = ()
-            if options.generate and options.seed_input is None and isinstance(source, Path):
-                found = _generating(source, dims, options)
-                if not isinstance(found, str):
-                    return found
-                notes = (found,) if found else ()
-            model = load_onnx(source, dims, seed_input=options.seed_input)
-            return replace(model, notes=(*model.notes, *notes))
+            return load_onnx(source, dims, seed_input=options.seed_input)
         bounds = checked_bounds(dims)
         tokens = bounds.pop(TOKENS, None)
         pair = (tokens, tokens) if isinstance(tokens, int) else tokens
@@ -121,17 +116,25 @@ def _file(source: str | Path) -> Path:
     return model_in(path) or path
 
 
-def _generating(path: Path, dims: DimBounds, options: OnnxOptions) -> ImportedModel | str:
-    """The model that generates, if the file is one of a decoder; else why one that takes what it remembers is not.
-
-    Raises `UsageError` for dims that such a model has not."""
+def _loaded(path: Path, dims: DimBounds, options: OnnxOptions) -> ImportedModel:
+    """The model of a file: one that generates, if it is a decoder. A note says why one that takes what it remembers
+    does not generate. Raises `UsageError` for dims that the model has not."""
+    from deploykit.artifact.manifest import printable
     from deploykit.folders.decoders import generating_file
+    from deploykit.frontends.onnx import load_onnx
+    from deploykit.frontends.onnx.decoders.graph import takes_memory
+    from deploykit.frontends.onnx.reader import read
 
+    model = read(path)
+    if not takes_memory(model):
+        return load_onnx(model, dims, printable(path.stem))
     try:
-        return generating_file(path, dims, keep_bits=options.keep_bits, cache=options.cache) or ""
+        return generating_file(path, model, dims, keep_bits=options.keep_bits, cache=options.cache)
     except UnsupportedModelError as error:
         reasons = [str(error).rstrip(":"), *(str(problem) for problem in error.problems[:1])]
-        return f"the model takes and gives back what it remembers, as the file says, for {': '.join(reasons)}"
+    note = f"the model takes and gives back what it remembers, as the file says, for {': '.join(reasons)}"
+    imported = load_onnx(path, dims)  # it is read again: that which was read may be changed
+    return replace(imported, notes=(*imported.notes, note))
 
 
 def _pairs(ragged: Ragged) -> dict[str, str]:

@@ -52,6 +52,11 @@ class Decoder:
         return (self.ids, *filter(None, [self.mask]), *self.positions, *remembered)
 
 
+def takes_memory(model: ir.Model) -> bool:
+    """Whether a model takes keys or values of earlier steps."""
+    return any(PAST.fullmatch(value.name or "") for value in model.graph.inputs)
+
+
 def decoder_of(model: ir.Model) -> Decoder | None:
     """The decoder of a model; None if it takes no keys and values of earlier steps.
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
 
-from deploykit.artifact.manifest import printable
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import DimBounds, ImportedModel
@@ -62,19 +60,21 @@ class Stepping:
 
 
 def import_decoder(
-    source: str | Path | bytes | onnx.ModelProto,
+    source: bytes | onnx.ModelProto | ir.Model,
     dims: DimBounds | None = None,
     longest: int | None = None,
     *,
+    name: str | None = None,
     keep_bits: bool = True,
     cache: str = "float32",
 ) -> Stepping | None:
     """Import a decoder whose texts have at most `longest` tokens; None: it is not known. `cache` is the dtype of what
-    it remembers. Returns None for a model that takes no keys and values of earlier steps.
+    it remembers. Returns None for a model that takes no keys and values of earlier steps. A model that was read is
+    changed.
 
-    Raises `UsageError` (no such file or dim) and `UnsupportedModelError` for a model that is not recognised."""
-    model = read(source)
-    name = printable(Path(source).stem) if isinstance(source, str | Path) else (model.graph.name or "model")
+    Raises `UsageError` (no such dim) and `UnsupportedModelError` for a model that is not recognised."""
+    model = source if isinstance(source, ir.Model) else read(source)
+    name = name or model.graph.name or "model"
     try:
         decoder = decoder_of(model)
         if decoder is None:
