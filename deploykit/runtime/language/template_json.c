@@ -44,8 +44,7 @@ static void put_line(dk_machine* m, int32_t indent, int32_t depth) {
 
 void dk_template_put_json(dk_machine* m, dk_value v, int32_t indent, bool ascii, int32_t depth) {
     const bool map = v.kind == DK_V_MAP;
-    if (depth > DK_MOST_DEPTH || m->status != DK_OK) {
-        dk_template_fail(m, DK_ERROR_USAGE, "the values of the conversation are nested too deeply");
+    if (!dk_template_nests(m, depth)) {
         return;
     }
     switch (v.kind) {
@@ -56,10 +55,8 @@ void dk_template_put_json(dk_machine* m, dk_value v, int32_t indent, bool ascii,
         dk_template_put(m, v.as.number ? "true" : "false", v.as.number ? 4 : 5);
         break;
     case DK_V_INT:
-        dk_template_put_int(m, v.as.number);
-        break;
     case DK_V_NUMBER:
-        dk_template_put(m, v.as.text, (size_t)v.count);
+        dk_template_put_number(m, v);
         break;
     case DK_V_STRING:
         put_text(m, v, ascii);

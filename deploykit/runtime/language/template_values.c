@@ -219,9 +219,21 @@ static void put_word(dk_machine* m, const char* word) {
     dk_template_put(m, word, strlen(word));
 }
 
-void dk_template_put_int(dk_machine* m, int64_t number) {
+bool dk_template_nests(dk_machine* m, int32_t depth) {
+    if (depth > DK_MOST_DEPTH) {
+        dk_template_fail(m, DK_ERROR_USAGE, "the values of the conversation are nested too deeply");
+    }
+    return m->status == DK_OK;
+}
+
+void dk_template_put_number(dk_machine* m, dk_value v) {
     char digits[20];
+    const int64_t number = v.as.number;
     int32_t at = (int32_t)sizeof digits;
+    if (v.kind == DK_V_NUMBER) { /* as it was written */
+        dk_template_put(m, v.as.text, (size_t)v.count);
+        return;
+    }
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
     do {
         digits[--at] = (char)('0' + rest % 10);
@@ -260,8 +272,7 @@ static void put_repr(dk_machine* m, dk_value v) {
 }
 
 static void put_value(dk_machine* m, dk_value v, int32_t depth) {
-    if (depth > DK_MOST_DEPTH || m->status != DK_OK) {
-        dk_template_fail(m, DK_ERROR_USAGE, "the values of the conversation are nested too deeply");
+    if (!dk_template_nests(m, depth)) {
         return;
     }
     switch (v.kind) {
@@ -272,10 +283,8 @@ static void put_value(dk_machine* m, dk_value v, int32_t depth) {
         put_word(m, v.as.number ? "True" : "False");
         break;
     case DK_V_INT:
-        dk_template_put_int(m, v.as.number);
-        break;
     case DK_V_NUMBER:
-        dk_template_put(m, v.as.text, (size_t)v.count);
+        dk_template_put_number(m, v);
         break;
     case DK_V_STRING:
         if (depth > 0) {

@@ -64,7 +64,7 @@ void dk_template_push(dk_machine* m, dk_value v);
 /* A text is written behind what there is: begin, put, end. */
 const char* dk_template_begin(const dk_machine* m);
 void dk_template_put(dk_machine* m, const char* text, size_t bytes);
-void dk_template_put_int(dk_machine* m, int64_t number);
+void dk_template_put_number(dk_machine* m, dk_value v);
 dk_value dk_template_end(dk_machine* m, const char* begin);
 
 static inline dk_value dk_value_of(dk_kind kind, int64_t number) {
@@ -101,6 +101,9 @@ dk_value dk_template_look_up(dk_value map, dk_value key);
 /* The characters of a text: how many bytes the first or the last one has. A byte that is no UTF-8 is one character. */
 int32_t dk_template_next(const char* text, int32_t bytes, uint32_t* code);
 int32_t dk_template_last(const char* text, int32_t bytes, uint32_t* code);
+
+/* Whether values may be nested so deeply, and nothing went wrong; notes that they may not. */
+bool dk_template_nests(dk_machine* m, int32_t depth);
 
 /* What Python's str, repr and json.dumps give. `indent` is negative for one line. */
 dk_value dk_template_str(dk_machine* m, dk_value v);
