@@ -187,6 +187,12 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
         with pytest.raises(DeploykitError, match=r"^1: .* is 1, but the states are made for 3$"):
             model.run({"x": x[:1]}, update)
+        natives("stop", model.handle, 1)
+        with pytest.raises(DeploykitError, match="^13: "):
+            model.run({"query": x[:2]}, read)
+        natives("stop", model.handle, 0)
+        np.testing.assert_array_equal(model.run({"query": x[:2]}, read)[0], found)
+        assert natives("mapped", model.handle) == 1
         assert natives("allocate", natives("create", 1), 0, 64) == 0
         natives("fill", model.handle, 0, 1 << 40, bytearray(8), 8)  # behind the weights: nothing happens
         assert natives("memory", read, np.array([2, 3])) > 2 * 3 * 4

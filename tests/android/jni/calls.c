@@ -149,6 +149,8 @@ static jlong invoke(const method* own, const argument* arguments) {
         return CALL(jint, jlong, jlong)(env, type, NUMBER(0), NUMBER(1));
     } else if (IS("(JIJ)I")) {
         return CALL(jint, jlong, jint, jlong)(env, type, NUMBER(0), INT(1), NUMBER(2));
+    } else if (IS("(JZ)V")) {
+        CALL(void, jlong, jboolean)(env, type, NUMBER(0), (jboolean)NUMBER(1));
     } else if (IS("(JIZ)V")) {
         CALL(void, jlong, jint, jboolean)(env, type, NUMBER(0), INT(1), (jboolean)NUMBER(2));
     } else if (IS("(JIJ[BI)V")) {
