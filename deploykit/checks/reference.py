@@ -54,8 +54,8 @@ def model_of(artifact: Path, manifest: Manifest, model: str | Path | None = None
     source = manifest.source
     if source is not None and source.file == CONFIG:
         raise UsageError(
-            f"{artifact} was built from a Hugging Face folder: build that for the host, too, and name the artifact with"
-            f" --model; or {NEEDS_EXPORT}"
+            f"{artifact} was built from a Hugging Face folder: {NEEDS_EXPORT}; or build that for the host, too, and "
+            "name the artifact with --model"
         )
     if source is not None:
         for path in (Path(source.file), artifact.parent / source.file):

@@ -188,7 +188,7 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         with pytest.raises(DeploykitError, match=r"^1: .* is 1, but the states are made for 3$"):
             model.run({"x": x[:1]}, update)
         natives("stop", model.handle, 1)
-        with pytest.raises(DeploykitError, match="^13: "):
+        with pytest.raises(DeploykitError, match=r"^13: "):
             model.run({"query": x[:2]}, read)
         natives("stop", model.handle, 0)
         np.testing.assert_array_equal(model.run({"query": x[:2]}, read)[0], found)
