@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -70,6 +71,12 @@ def test_products_and_rows(kind: Kind, columns: int, runtime: Runtime) -> None:
             exact = x @ weight.T
             np.testing.assert_allclose(found["y"], exact, rtol=0, atol=1e-4 * np.abs(x).max() * np.abs(weight).max())
             np.testing.assert_allclose(found["r"], table[places], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_devices_without_vectors(kind: Kind, tmp_path: Path) -> None:
+    deploykit.build(in_bits(50, kind), "embedded", output=tmp_path / "c")
+    assert "grouped_matmul" in "".join(path.read_text() for path in (tmp_path / "c").glob("*.c"))
 
 
 @pytest.mark.sampled(part=6)

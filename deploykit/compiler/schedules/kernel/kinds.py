@@ -13,6 +13,7 @@ _WORDS = {
     "winograd_points": "a transform of the tiles of a convolution",
     "winograd_outputs": "a transform of the tiles of a convolution",
     "depthwise": "a depthwise convolution",
+    "grouped": "a product with weights in groups of few bits",
     "integer_matmul": "a product of integers",
     "integer_conv": "a convolution of integers",
     "integer_depthwise": "a depthwise convolution of integers",
