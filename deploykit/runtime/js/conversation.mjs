@@ -8,8 +8,9 @@
  * @typedef {{ first: number, rate: number | null }} Speed
  */
 /**
- * `ask` gives the pieces of an answer to these messages; `attempt` is how often it was asked for before. `onBusy` is called when an answer begins and ends, `onSpeed`
- * with each piece, and `onError` with what ended an answer too early, unless it was stopped.
+ * `ask` gives the pieces of an answer to these messages; `attempt` is how often it was asked for before. `onBusy` is
+ * called when an answer begins and ends, `onSpeed` with each piece, and `onError` with what ended an answer too early,
+ * unless it was stopped.
  * @typedef {object} Page
  * @property {(messages: Message[], signal: AbortSignal, attempt: number) => AsyncIterable<Piece>} ask
  * @property {(busy: boolean) => void} onBusy
