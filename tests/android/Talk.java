@@ -43,6 +43,7 @@ public final class Talk {
             case "closing": closing(); break;
             case "memory": memory(); break;
             case "unspoken": unspoken(); break;
+            case "repeated": repeated(); break;
             case "rate": rate(words[3]); break;
             default: throw new AssertionError(words[0]);
         }
@@ -437,6 +438,14 @@ public final class Talk {
         try (Model model = open(null)) {
             refuse(() -> model.complete(Prompt.user("abc")));
             System.out.println(model.complete(Prompt.text("hello"), nine()).tokens.length);
+        }
+    }
+
+    /** The template of this model writes 60 tokens for each character. */
+    private static void repeated() {
+        try (Model model = open(null)) {
+            refuse(() -> model.complete(Prompt.user("abc".repeat(60))));
+            refuse(() -> model.complete(Prompt.user("\"\\\n\u0001")));
         }
     }
 

@@ -225,6 +225,18 @@ def test_a_model_without_conversations(tmp_path: Path, golden: Golden) -> None:
     assert on_desktop(tmp_path / "dist", "Talk", tmp_path)("unspoken") == [message, "9"]
 
 
+@needs_desktop
+def test_a_template_may_write_more_than_was_said(tmp_path: Path) -> None:
+    template = "{% for i in range(60 * (messages[0].content | length)) %}a{% endfor %}"
+    path = write_language_model(tmp_path / "model.gguf", template=template)
+    deploykit.build(path, AndroidTarget(["x86_64"]), output=tmp_path / "dist")
+    refusals = [
+        f"DataException: the prompt has {count} tokens, and the model takes 40: shorten it"
+        for count in (60 * 180, 60 * 4)
+    ]
+    assert on_desktop(tmp_path / "dist", "Talk", tmp_path)("repeated") == refusals
+
+
 KOTLIN = (
     "org.jetbrains.kotlin:kotlin-stdlib:1.3.72",
     "org.jetbrains.kotlin:kotlin-stdlib-jdk7:1.3.72",
