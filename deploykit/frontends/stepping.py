@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.value import Value
 
 TOKENS, SEQUENCES, CONTEXT, PAGES = "tokens", "sequences", "context", "pages"
+DIMS = {TOKENS, SEQUENCES, CONTEXT, PAGES}
 """Dims that users may bound."""
 
 AT_ONCE, TOGETHER, USUAL_CONTEXT = 512, 64, 4096
@@ -90,7 +91,7 @@ def context_of(bounds: DimBounds, possible: int | None) -> int:
     """The most tokens of a sequence in a model that can have so many; None: any number.
 
     Raises `UsageError` for a dim that such a model does not have, and for a bound that is not possible."""
-    if unknown := bounds.keys() - {TOKENS, SEQUENCES, CONTEXT, PAGES}:
+    if unknown := bounds.keys() - DIMS:
         raise UsageError(
             f"a model that generates has no dim '{min(unknown)}'; it has {TOKENS}, {SEQUENCES}, {CONTEXT} and {PAGES}. "
             "--no-generate builds one for whole texts"

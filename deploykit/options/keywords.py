@@ -22,6 +22,7 @@ class LoadKeywords(TypedDict, total=False):
     fuse: bool
     route: Literal["own", "torch"] | None
     generate: bool
+    cache: Literal["float32", "float16", "int8"]
     keep_bits: bool
 
 

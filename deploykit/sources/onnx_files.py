@@ -117,22 +117,26 @@ def _file(source: str | Path) -> Path:
 
 
 def _loaded(path: Path, dims: DimBounds, options: OnnxOptions) -> ImportedModel:
-    """The model of a file: one that generates, if it is a decoder. A note says why one that takes what it remembers
-    does not generate. Raises `UsageError` for dims that the model has not."""
+    """The model of a file: one that generates, if it is a decoder, and if no dim of the file is asked for. A note says
+    why one that takes what it remembers does not generate. Raises `UsageError` for dims that the model has not."""
     from deploykit.artifact.manifest import printable
     from deploykit.folders.decoders import generating_file
     from deploykit.frontends.onnx import load_onnx
-    from deploykit.frontends.onnx.decoders.graph import takes_memory
+    from deploykit.frontends.onnx.decoders.graph import dims_of, takes_memory
     from deploykit.frontends.onnx.reader import read
+    from deploykit.frontends.stepping import DIMS
 
     model = read(path)
     if not takes_memory(model):
         return load_onnx(model, dims, printable(path.stem))
-    try:
-        return generating_file(path, model, dims, keep_bits=options.keep_bits, cache=options.cache)
-    except UnsupportedModelError as error:
-        reasons = [str(error).rstrip(":"), *(str(problem) for problem in error.problems[:1])]
-    note = f"the model takes and gives back what it remembers, as the file says, for {': '.join(reasons)}"
+    if asked := dims.keys() & dims_of(model) - DIMS:
+        reason = f"'{min(asked)}' is a dim of the file; without it, the model generates"
+    else:
+        try:
+            return generating_file(path, model, dims, keep_bits=options.keep_bits, cache=options.cache)
+        except UnsupportedModelError as error:
+            reason = ": ".join([str(error).rstrip(":"), *(str(problem) for problem in error.problems[:1])])
+    note = f"the model takes and gives back what it remembers, as the file says, for {reason}"
     imported = load_onnx(path, dims)  # it is read again: that which was read may be changed
     return replace(imported, notes=(*imported.notes, note))
 

@@ -1,7 +1,7 @@
 // A conversation in a page: a list of questions and answers, which are written piece by piece. The page of `deploykit
 // try` and those of apps share it.
 
-/** @typedef {import('./messages.mjs').Message} Message */
+/** @typedef {{ role: string, content: string }} Message */
 /** @typedef {import('./messages.mjs').Piece} Piece */
 /**
  * Seconds until the first token, and tokens per second after it, null until there are two.

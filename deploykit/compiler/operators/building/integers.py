@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Condition: TypeAlias = "bool | ir.Expr"
 
 
+INT64 = np.iinfo(np.int64)
 LARGEST_TENSOR = 2**48
 """The most elements of a tensor along its axes of constant size: more than any memory holds, but countable in 64
 bits."""
@@ -47,9 +48,12 @@ def all_plain(values: Iterable[object]) -> bool:
 
 
 def expr(value: Any) -> ir.Expr:
-    """The int64 expression of a size or of a loop variable."""
+    """The int64 expression of a size or of a loop variable. Raises `Unsupported` for a number beyond 64 bits."""
     if is_plain(value) or isinstance(value, tirx.IntImm):
-        return tirx.IntImm("int64", int(value))
+        number = int(value)
+        if not INT64.min <= number <= INT64.max:
+            raise Unsupported(f"the number {number}, which has more than 64 bits")
+        return tirx.IntImm("int64", number)
     return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
 
 

@@ -57,6 +57,12 @@ def takes_memory(model: ir.Model) -> bool:
     return any(PAST.fullmatch(value.name or "") for value in model.graph.inputs)
 
 
+def dims_of(model: ir.Model) -> set[str]:
+    """The names of the dims of a model's inputs."""
+    sizes = (size for value in model.graph.inputs for size in value.shape or ())
+    return {size.value for size in sizes if isinstance(size, ir.SymbolicDim) and size.value}
+
+
 def decoder_of(model: ir.Model) -> Decoder | None:
     """The decoder of a model; None if it takes no keys and values of earlier steps.
 

@@ -138,10 +138,17 @@ def test_a_refused_decoder_is_built_as_its_file_says(tmp_path: Path) -> None:
         deploykit.load(tmp_path / "model.onnx", dims={"context": (1, 64)})
 
 
+def test_a_dim_of_the_file_asks_for_the_file_as_it_is(tmp_path: Path) -> None:
+    onnx.save(GroupedGraph().model(), tmp_path / "model.onnx")
+    loaded = deploykit.load(tmp_path / "model.onnx", dims={"batch": (1, 2)})
+    assert loaded.only.name == "main"
+    assert any("'batch' is a dim of the file; without it, the model generates" in note for note in loaded.notes)
+
+
 def test_bounds(tmp_path: Path) -> None:
     onnx.save(GroupedGraph().model(), tmp_path / "model.onnx")
-    with pytest.raises(UsageError, match=r"has no dim 'batch'.*--no-generate"):
-        deploykit.load(tmp_path / "model.onnx", dims={"batch": 1})
+    with pytest.raises(UsageError, match=r"has no dim 'time'.*--no-generate"):
+        deploykit.load(tmp_path / "model.onnx", dims={"time": 1})
     with pytest.raises(UsageError, match="'tokens' is a range"):
         deploykit.load(tmp_path / "model.onnx", dims={"tokens": 4})
     assert deploykit.load(tmp_path / "model.onnx", generate=False).only.name == "main"
