@@ -17,6 +17,7 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.errors import UsageError
 from deploykit.quantization import KINDS, QUESTIONS, TEXTS, Kind, Quantization
 from tests.bench.commands import ran
+from tests.frontends.huggingface.test_entries import config_of
 from tests.frontends.huggingface.test_picture_answers import folder_of as folder_of_pictures
 from tests.frontends.huggingface.test_sentences import folder_of as folder_of_sentences
 from tests.frontends.huggingface.test_texts import folder_of, tokenizer
@@ -74,6 +75,16 @@ def test_models_of_pictures_are_tried_on_random_inputs(tmp_path: Path) -> None:
     model = Quantization(least=LEAST).quantized(deploykit.load(folder_of_pictures(tmp_path, "classify")))
     assert model.task is not None
     assert model.notes[-1].startswith("results for random inputs differ from those of float32: logits by ")
+
+
+def test_language_models_without_a_tokenizer_are_tried_on_random_tokens(tmp_path: Path) -> None:
+    config_of("llama", tmp_path / "llama")
+    deploykit.build(tmp_path / "llama", output=tmp_path / "dist")
+    assert deploykit.bench(tmp_path / "dist", seconds=0.01).ours.median > 0
+    model = Quantization("q8", least=LEAST).quantized(deploykit.load(tmp_path / "llama"))
+    found = re.match("results for random inputs differ from those of float32: logits by (.*)%", model.notes[-1])
+    assert found is not None
+    assert 0 < float(found[1]) < 3
 
 
 @pytest.mark.slow

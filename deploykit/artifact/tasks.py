@@ -16,6 +16,9 @@ from deploykit.pictures import Picture
 TENSORS_ONLY = "the model takes tensors only: "
 """How the note of a model from a folder begins that has no task; then follows why."""
 
+STEP = ("tokens", "positions", "sequences", "pages", "rows")
+"""The inputs of a language model's step (`frontends.stepping`)."""
+
 Scores: TypeAlias = Literal["softmax", "sigmoid", "as_is"]
 
 TextKind: TypeAlias = Literal["embed", "classify", "tokens", "answer", "fill"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.manifest import DimEntry, Manifest, PortEntry
+from deploykit.artifact.tasks import STEP
 from deploykit.basics.dtypes import as_array, logical_dtype
 from deploykit.basics.sizes import whole
 from deploykit.checks.lengths import derived_dims, draw, longest_dims, note_sizes
@@ -54,11 +55,14 @@ def _parts(manifest: Manifest) -> Iterator[_Part]:
 
 
 def random_for_others(manifest: Manifest, sources: Mapping[str, Source], seed: int = 0) -> dict[str, Source]:
-    """A source for every input: those that `sources` leaves out are random, each with its own seed."""
+    """A source for every input: those that `sources` leaves out are random, each with its own seed. A step of a
+    language model has random tokens, all in the first place of the first page, which is there at every size."""
     given = dict(sources)
+    places = STEP[1:] if tuple(port.name for port in manifest.inputs) == STEP else ()
     for offset, part in enumerate(_parts(manifest)):
         if part.owner not in sources:
-            given.setdefault(part.name, RandomSource(seed + offset))
+            most = 0 if part.name in places else None
+            given.setdefault(part.name, RandomSource(seed + offset, most, most))
     return given
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from deploykit.artifact.tasks import STEP
 from deploykit.compiler.model import DimBounds, ImportedModel, Port
 from deploykit.compiler.operators.building.context import Site
 from deploykit.compiler.operators.building.indices import checked
@@ -130,20 +131,15 @@ def add_step(
         builder.state(port.name, port.dtype, port.shape)
 
     def function(ctx: Context, given: Values, states: Values) -> tuple[Values, Values]:
-        ctx.site = Site("step", "step")
+        ctx.site = Site("step", "step", STEP)
         ids = given["tokens"]
         places = Pages.checked(ctx, given["positions"], given["sequences"], given["pages"], pages, context, size)
         asked = checked(ctx, given["rows"], [(0, ids.shape[0] - 1)], 4, "rows")
         changed = dict(states)
         return {"logits": body(ctx, Step(ids, places, asked), changed)}, changed
 
-    ports = [
-        Port("tokens", "int64", (tokens,)),
-        Port("positions", "int64", (tokens,)),
-        Port("sequences", "int64", (tokens,)),
-        Port("pages", "int64", (sequences, blocks)),
-        Port("rows", "int64", (rows,)),
-    ]
+    shapes = ((tokens,), (tokens,), (tokens,), (sequences, blocks), (rows,))
+    ports = [Port(name, "int64", shape) for name, shape in zip(STEP, shapes, strict=True)]
     builder.function("step", ports, function, [port.name for port in states])
 
 
