@@ -95,6 +95,8 @@ def build(
             batch.
         quantize: store large weights as `int8`, `fp16`, `q4`, `q4_1` or `q8`, and note how much results change; a
             model of texts is tried on those in the file `samples`, a .json list, if there is one.
+        head: store the output layer of a language model as `q4`, `q4_1` or `q8`, and the table of words with it if both
+            are the same; with `quantize` or without it.
         check: run the artifact and compare it with ONNX Runtime before it is put at `output`. The runs are at both
             ends of the bounds of its dims, or at the sizes `check_at`. `check_inputs` gives inputs by name, and other
             inputs are random; both are given as to `deploykit.verify`. With `None` this is done as the command line
@@ -116,7 +118,7 @@ def build(
     from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, own_options
 
     frontend = find_frontend(model)
-    quantizes = options.get("quantize") is not None
+    quantizes = options.get("quantize") is not None or options.get("head") is not None
     common = [part for part in _COMMON if quantizes or part.options is not QuantizeOptions]
     own = _own(frontend, model, options, common)
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
@@ -175,8 +177,7 @@ def _quantization(options: QuantizeOptions, *, here: bool) -> Quantization:
     from deploykit.dynamic.files import read_samples
     from deploykit.quantization import Quantization
 
-    assert options.quantize is not None
     texts = [] if options.samples is None else read_samples(Path(options.samples))
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{options.samples} is no list of texts")
-    return Quantization(options.quantize, texts, here)
+    return Quantization(options.quantize, options.head, texts, here)

@@ -35,6 +35,7 @@ class BuildKeywords(LoadKeywords, total=False):
     index_checks: bool
     exact: bool
     quantize: str | None
+    head: Literal["q4", "q4_1", "q8"] | None
     check: bool | None
     check_at: Mapping[str, int | Sequence[int]] | None
     check_inputs: Mapping[str, Any] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deploykit.errors import UsageError
 from deploykit.options.option import option
@@ -103,6 +103,13 @@ class QuantizeOptions:
         "bytes. The change of results is measured and printed; for a model of texts, on those in the .json list "
         "of --samples, if given.",
         metavar="KIND",
+    )
+    head: Literal["q4", "q4_1", "q8"] | None = option(
+        None,
+        "Store the output layer of a language model, which scores all words, as this kind, and the table of words with "
+        "it if both are the same; also where weights keep the bits of a GGUF or ONNX file, and without --quantize. By "
+        "default it is q8 with --quantize of such a kind.",
+        choices=("q4", "q4_1", "q8"),
     )
     samples: str | Path | None = option(
         None, "A .json file with a list of texts to measure the change on.", metavar="FILE"

@@ -84,8 +84,8 @@ def _next_words(old: Session, new: Session, texts: Sequence[str]) -> str:
         return "the change of results is not known: the texts have no two tokens"
     before, after = (math.exp(total / count) for total in information)
     return (
-        f"the most probable next token at {count} places of {len(texts)} texts: {same / count:.1%} are those of "
-        f"float32; perplexity {after:.2f} instead of {before:.2f}"
+        f"the most probable next token at {count} places of {len(texts)} texts: {same / count:.1%} are as before; "
+        f"perplexity {after:.2f} instead of {before:.2f}"
     )
 
 
@@ -119,7 +119,7 @@ def difference(old: Session, new: Session) -> str:
             parts.append(f"{name} by {share:.2%}")
     if not parts:
         return "the change of results is not known: no output is a tensor of floats"
-    return f"results for random inputs differ from those of float32: {', '.join(parts)} (root mean square)"
+    return f"results for random inputs change: {', '.join(parts)} (root mean square)"
 
 
 def _directions(vectors: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from tvm import relax, tirx
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.grouped import GroupPacking, grouped_matmul, grouped_rows
-from deploykit.compiler.operators.building.grouped_calls import MATMUL, ROWS
+from deploykit.compiler.operators.building.grouped_calls import MATMUL, GroupedCall, read
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.operators.quantized.groups import FORMATS
 from deploykit.compiler.schedules.integer.grouped import dot_for, product, quantised
@@ -35,13 +35,14 @@ class GroupedProducts:
 
     def rule(self, call: relax.Call) -> Callable[[relax.Call], relax.Expr] | None:
         """What replaces `call` by kernels, if it is one of these."""
-        if getattr(call.op, "name", "") != "relax.call_pure_packed" or not isinstance(call.args[0], relax.ExternFunc):
+        found = read(call)
+        if found is None:
             return None
-        return {MATMUL: self._matmul, ROWS: self._rows}.get(str(call.args[0].global_symbol))
+        return partial(self._matmul if found.function == MATMUL else self._rows, found)
 
-    def _matmul(self, call: relax.Call) -> relax.Expr:
-        _, name, x, *weight = call.args
-        packing, packed = self._weights(str(name.value), weight)
+    def _matmul(self, found: GroupedCall, call: relax.Call) -> relax.Expr:
+        x = found.operand
+        packing, packed = self._weights(found.format, found.weight)
         shape = list(call.ty.shape)
         rows = _product(shape[:-1])
         flat = self._builder.emit(relax.op.reshape(x, relax.ShapeExpr([rows, tirx.IntImm("int64", packing.depth)])))
@@ -69,11 +70,10 @@ class GroupedProducts:
             self._quantised[key] = [self._builder.emit(relax.TupleGetItem(whole, i)) for i in range(3)]
         return self._quantised[key]
 
-    def _rows(self, call: relax.Call) -> relax.Expr:
-        _, name, indices, *weight = call.args
-        packing, packed = self._weights(str(name.value), weight)
+    def _rows(self, found: GroupedCall, _: relax.Call) -> relax.Expr:
+        packing, packed = self._weights(found.format, found.weight)
         build = partial(grouped_rows, packing=packing)
-        return call_te(self._builder, build, indices, *packed, name="grouped_rows")
+        return call_te(self._builder, build, found.operand, *packed, name="grouped_rows")
 
     def _weights(self, name: str, weight: Sequence[relax.Constant]) -> tuple[GroupPacking, Sequence[relax.Constant]]:
         """The packing of a weight, and its arrays in it."""

@@ -40,7 +40,7 @@ from deploykit.compiler.operators.building import grouped_calls, integer_calls
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM
-from deploykit.compiler.operators.quantized.groups import FORMATS, as_stored, grouped
+from deploykit.compiler.operators.quantized.groups import FORMATS, Grouped, as_stored, grouped
 from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
@@ -53,6 +53,9 @@ STORED: Kind = "stored"
 
 Row: TypeAlias = Callable[[te.Tensor, Sequence[ir.Expr]], ir.Expr]
 """Gives the row of a table for an element, from the tensor of indices."""
+
+Key: TypeAlias = "tuple[object, ...]"
+"""Tells weights from each other."""
 
 LEAST = 1 << 14
 """The fewest elements of a weight that changes. Small ones are often the head of a model, where errors count."""
@@ -71,7 +74,7 @@ class Quantized:
     after: int = 0
     beyond: int = 0
     """How many weights have numbers that the form has not."""
-    weights: dict[tuple[object, ...], tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
+    weights: dict[Key, tuple[relax.Constant, ...] | None] = field(default_factory=dict, repr=False)
     """The constants that stand for a weight; None for one that stays."""
     formats: dict[relax.Constant, str] = field(default_factory=dict, repr=False)
     """The format of a weight in groups, by its codes."""
@@ -100,7 +103,7 @@ def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) 
         if kind in ("int8", "fp16"):
             form = {"int8": _Integers, "fp16": _Halves}[kind]
             return form(mod, builder, Graph(func), found, least).rewritten
-        return _Groups(mod, builder, Graph(func), found, least, kind).rewritten
+        return Groups(mod, builder, Graph(func), found, least, kind).rewritten
 
     return rewritten(mod, builder, rewrite), found
 
@@ -286,7 +289,7 @@ class _Integers(_Elements):
         return whole(row, column).astype("float32") * step(row, const(0))
 
 
-class _Groups(_Function):
+class Groups(_Function):
     """Weights in groups of few bits. A weight is kept with its outputs as rows, as tables have them, so that a table
     that is the weight of a product, too, is one."""
 
@@ -312,24 +315,24 @@ class _Groups(_Function):
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
         if not self.is_large(weight) or len(weight.ty.shape) != 2:
             return None
-        array = array_of(weight)
-        matrix = np.ascontiguousarray(array.T if axis == -2 else array)
-        forget(array)
-        key = (hashlib.blake2b(matrix.data, digest_size=16).digest(), matrix.shape)
+        key, matrix = identified(weight, axis)
         if key not in self.found.weights:
             kind = self.kind_for(matrix, axis)
-            found = as_stored(matrix) if kind == STORED else grouped(matrix, FORMATS[kind])
-            self.found.weights[key] = None
-            if found is None:
-                self.found.beyond += 1
-            else:
-                constants = tuple(map(constant, found.arrays))
-                self.found.weights[key] = constants
-                self.found.formats[constants[0]] = found.format.name
-                self.found.names[found.format.name] = self.found.names.get(found.format.name, 0) + 1
-                self.found.before += matrix.nbytes
-                self.found.after += found.nbytes
+            self.keep(key, matrix.nbytes, as_stored(matrix) if kind == STORED else grouped(matrix, FORMATS[kind]))
         return self.found.weights[key]
+
+    def keep(self, key: Key, before: int, found: Grouped | None) -> None:
+        """Remember what stands for a weight that had `before` bytes; None: it has no such form."""
+        self.found.weights[key] = None
+        if found is None:
+            self.found.beyond += 1
+            return
+        constants = tuple(map(constant, found.arrays))
+        self.found.weights[key] = constants
+        self.found.formats[constants[0]] = found.format.name
+        self.found.names[found.format.name] = self.found.names.get(found.format.name, 0) + 1
+        self.found.before += before
+        self.found.after += found.nbytes
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         return grouped_calls.matmul(
@@ -342,6 +345,14 @@ class _Groups(_Function):
 
         found = self.bound("indices", call_te(self.builder, indices, places, name="indices"))
         return grouped_calls.rows(self.found.formats[table[0]], found, table, relax.TensorType(shape, "float32"))
+
+
+def identified(weight: relax.Constant, axis: int) -> tuple[Key, np.ndarray]:
+    """A weight with its outputs as rows, and what tells it from others."""
+    array = array_of(weight)
+    matrix = np.ascontiguousarray(array.T if axis == -2 else array)
+    forget(array)
+    return (hashlib.blake2b(matrix.data, digest_size=16).digest(), matrix.shape), matrix
 
 
 def _steps(x: te.Tensor) -> te.Tensor:

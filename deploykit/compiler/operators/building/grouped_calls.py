@@ -12,6 +12,7 @@ Indices are within the matrix: the caller has checked them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tvm import ir, relax
 
@@ -26,3 +27,24 @@ def matmul(format_: str, x: relax.Expr, weight: Sequence[relax.Constant], type_:
 def rows(format_: str, indices: relax.Expr, weight: Sequence[relax.Constant], type_: relax.TensorType) -> relax.Call:
     """Rows of a matrix."""
     return relax.call_pure_packed(ROWS, ir.StringImm(format_), indices, *weight, ty_args=[type_])
+
+
+@dataclass(frozen=True)
+class GroupedCall:
+    """A call of `function`: `MATMUL`, whose `operand` is `x`, or `ROWS`, whose `operand` are indices."""
+
+    function: str
+    format: str
+    operand: relax.Expr
+    weight: Sequence[relax.Constant]
+
+
+def read(value: relax.Expr | None) -> GroupedCall | None:
+    """What such a call says; None for any other value."""
+    if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != "relax.call_pure_packed":
+        return None
+    function, *given = value.args
+    if not isinstance(function, relax.ExternFunc) or str(function.global_symbol) not in (MATMUL, ROWS):
+        return None
+    format_, operand, *weight = given
+    return GroupedCall(str(function.global_symbol), str(format_.value), operand, weight)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deploykit.basics.mapped import pieces
+from deploykit.basics.mapped import PIECE, pieces
 
 GROUP = 32
 """Numbers that share a scale."""
@@ -61,6 +61,11 @@ class Grouped:
     def nbytes(self) -> int:
         """As it is stored in an artifact."""
         return self.codes.size * self.format.bits // 8 + sum(part.nbytes for part in self.arrays[1:])
+
+    def rows(self, place: slice) -> Grouped:
+        """Some rows."""
+        minima = None if self.minima is None else self.minima[place]
+        return Grouped(self.format, self.codes[place], self.scales[place], minima)
 
     def floats(self) -> np.ndarray:
         """The numbers (rows, depth) in float32."""
@@ -114,6 +119,21 @@ def _scales(numbers: np.ndarray, format_: Format) -> np.ndarray:
     if format_.whole:
         return np.asarray(greatest / np.float32(-format_.zero))
     return np.asarray(np.abs(greatest) / np.float32(format_.zero - 1))
+
+
+def regrouped(given: Grouped, format_: Format) -> Grouped | None:
+    """A matrix in another format, each group rounded to the nearest numbers; None if it has numbers that the format has
+    not. Few of its numbers are floats at a time."""
+    depth = given.codes.shape[1]
+    step = max(1, PIECE // (4 * depth))
+    parts = []
+    for start in range(0, len(given.codes), step):
+        part = grouped(given.rows(slice(start, start + step)).floats(), format_)
+        if part is None:
+            return None
+        parts.append(part)
+    codes, scales, *minima = (np.concatenate(arrays) for arrays in zip(*(part.arrays for part in parts), strict=True))
+    return Grouped(format_, codes, scales, minima[0] if minima else None)
 
 
 def as_stored(matrix: np.ndarray) -> Grouped | None:
