@@ -1,10 +1,12 @@
 """Language models next to llama.cpp: tokens per second of prompts and answers, one after the other on the same cores.
 
     python -m bench.language MODEL.gguf --llama-bench build/bin/llama-bench
+    python -m bench.language --shape qwen3-0.6b,llama-3.2-1b --llama-bench build/bin/llama-bench
 
-Each row is a file. Both sides run it with the same number of threads: a prompt of 128 and of 512 tokens, and answers of
-64 tokens behind 0 and 1,024 tokens, as `llama-bench` does it. The figures are medians of `--repeats` runs, which take
-turns. Without `--llama-bench` only deploykit runs. `--sequences 1,4,8` adds answers to several prompts in one step.
+Each row is a file; one of a `--shape` has random weights in Q4_0. Both sides run it with the same number of threads: a
+prompt of 128 and of 512 tokens, and answers of 64 tokens behind 0 and 1,024 tokens, as `llama-bench` does it. The
+figures are medians of `--repeats` runs, which take turns. Without `--llama-bench` only deploykit runs. `--sequences
+1,4,8` adds answers to several prompts in one step.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import deploykit
+from bench.models.decoders import SHAPES, write_decoder
 from deploykit.checks.language_speed import ANSWER, DEPTHS, PROMPTS, answers, prompt
 from deploykit.cli.console import results, table
 
@@ -72,7 +75,10 @@ def lines(model: Path, options: argparse.Namespace, folder: Path) -> list[dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL.gguf")
+    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL.gguf")
+    parser.add_argument(
+        "--shape", type=lambda text: text.split(","), default=[], metavar="NAME,...", help=", ".join(SHAPES)
+    )
     parser.add_argument("--llama-bench", type=Path, metavar="PROGRAM")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
@@ -80,9 +86,17 @@ def main() -> None:
     parser.add_argument("--fast-math", action="store_true", help="Build with --fast-math.")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if unknown := set(options.shape) - SHAPES.keys():
+        parser.error(f"there is no shape '{min(unknown)}'; there are {', '.join(SHAPES)}")
+    if not (options.models or options.shape):
+        parser.error("give a GGUF file or a --shape")
     found = []
     for model in options.models:
         with tempfile.TemporaryDirectory() as folder:
+            found += lines(model, options, Path(folder) / "dist")
+    for name in options.shape:
+        with tempfile.TemporaryDirectory() as folder:
+            model = write_decoder(Path(folder) / f"{name}.gguf", SHAPES[name])
             found += lines(model, options, Path(folder) / "dist")
     shown = table("model", ">MB", "what", ">deploykit", ">llama.cpp", ">ratio", title="tokens per second")
     for line in found:

@@ -45,8 +45,7 @@ def both(folder: Path, tmp_path: Path) -> tuple[ImportedModel, deploykit.Session
 
 
 def test_the_table_has_the_kinds_of_the_pass() -> None:
-    """`stored` changes no number: it is for weights that were small before, not for users."""
-    assert (*KINDS, quantize_weights.STORED) == get_args(quantize_weights.Kind)
+    assert tuple(KINDS) == get_args(quantize_weights.Kind)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -47,17 +47,13 @@ class GgufFrontend:
         return Certainty.LIKELY if Path(source).suffix == ".gguf" else Certainty.NO
 
     def load(self, source: Any, dims: DimBounds, options: GgufOptions) -> ImportedModel:
-        from deploykit.folders.kept_bits import with_bits
         from deploykit.folders.language import generating_model
         from deploykit.folders.models import load_model
-        from deploykit.frontends.gguf.importer import note_on, read_model
+        from deploykit.frontends.gguf.importer import notes_on, read_model
 
-        folder = read_model(Path(source))
-        if not options.generate:
-            model = load_model(folder, dims)
-            return replace(model, notes=(*model.notes, *note_on(folder)))
-        model = generating_model(folder, dims, options.cache)
-        return with_bits(model, folder) if options.keep_bits else model
+        folder = read_model(Path(source), keep_bits=options.generate and options.keep_bits)
+        model = generating_model(folder, dims, options.cache) if options.generate else load_model(folder, dims)
+        return replace(model, notes=(*model.notes, *notes_on(folder)))
 
     def file(self, source: Any) -> Path | None:
         return Path(source)

@@ -10,8 +10,7 @@ and of a row of `x`, which is quantised while the model runs. So the result of a
 row of `x` with an infinity or NaN gives NaN where it has to. (Source: symmetric weights per channel with dynamic
 quantisation per token, as in ZeroQuant, Yao et al. 2022.)
 
-In groups of few bits (`operators.quantized.groups`), with products of integers as well: `q4`, `q4_1` and `q8`. A
-weight is `stored` in the format in which it was before it became floats, if it was in one of these.
+In groups of few bits (`operators.quantized.groups`), with products of integers as well: `q4`, `q4_1` and `q8`.
 
 As fp16, half of the bytes, with products in float32: an element of `w` or `table` is widened where it is read.
 
@@ -40,16 +39,13 @@ from deploykit.compiler.operators.building import grouped_calls, integer_calls
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM
-from deploykit.compiler.operators.quantized.groups import FORMATS, Grouped, as_stored, grouped
+from deploykit.compiler.operators.quantized.groups import FORMATS, Grouped, grouped
 from deploykit.compiler.operators.quantized.numbers import quantized
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage, read
 from deploykit.compiler.tir.rewriting import collect, replace_loads, substitute
 from deploykit.compiler.tir.values import const, static
 
-Kind: TypeAlias = Literal["int8", "fp16", "q4", "q4_1", "q8", "stored"]
-
-STORED: Kind = "stored"
-"""The kind that changes no number."""
+Kind: TypeAlias = Literal["int8", "fp16", "q4", "q4_1", "q8"]
 
 Row: TypeAlias = Callable[[te.Tensor, Sequence[ir.Expr]], ir.Expr]
 """Gives the row of a table for an element, from the tensor of indices."""
@@ -78,8 +74,6 @@ class Quantized:
     """The constants that stand for a weight; None for one that stays."""
     formats: dict[relax.Constant, str] = field(default_factory=dict, repr=False)
     """The format of a weight in groups, by its codes."""
-    names: dict[str, int] = field(default_factory=dict)
-    """How many weights have each format."""
     words: set[int] = field(default_factory=set, repr=False)
     """The numbers of rows of tables."""
     counted: list[np.ndarray] = field(default_factory=list, repr=False)
@@ -310,15 +304,14 @@ class Groups(_Function):
         errors count most there."""
         if axis == -1:
             self.found.words.add(len(matrix))
-        return "q8" if len(matrix) in self.found.words and self.kind != STORED else self.kind
+        return "q8" if len(matrix) in self.found.words else self.kind
 
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
         if not self.is_large(weight) or len(weight.ty.shape) != 2:
             return None
         key, matrix = identified(weight, axis)
         if key not in self.found.weights:
-            kind = self.kind_for(matrix, axis)
-            self.keep(key, matrix.nbytes, as_stored(matrix) if kind == STORED else grouped(matrix, FORMATS[kind]))
+            self.keep(key, matrix.nbytes, grouped(matrix, FORMATS[self.kind_for(matrix, axis)]))
         return self.found.weights[key]
 
     def keep(self, key: Key, before: int, found: Grouped | None) -> None:
@@ -330,7 +323,6 @@ class Groups(_Function):
         constants = tuple(map(constant, found.arrays))
         self.found.weights[key] = constants
         self.found.formats[constants[0]] = found.format.name
-        self.found.names[found.format.name] = self.found.names.get(found.format.name, 0) + 1
         self.found.before += before
         self.found.after += found.nbytes
 

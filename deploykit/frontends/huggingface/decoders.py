@@ -72,9 +72,9 @@ def next_words(base: str, table: str, out: str) -> Head:
     def build(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
         source = f"{m.under(base).prefix}{table}"
         tied = bool(c.tie_word_embeddings)
-        weight = m.tied(f"{out}.weight", source, int(c.vocab_size), int(x.shape[-1]), tied=tied)
+        weight = m.shared(f"{out}.weight", source, tied=tied)
         m.named("logits")
-        y = text.asked(x) @ weight.transpose(1, 0)
+        y = m.product(weight, text.asked(x), int(c.vocab_size))
         cap = c.get("final_logit_softcapping")
         return {"logits": (y / cap).activation("tanh") * cap if cap else y}
 

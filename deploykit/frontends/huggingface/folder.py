@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from deploykit.basics.mapped import MappedFile
+from deploykit.compiler.operators.quantized.groups import Grouped
 from deploykit.errors import UsageError
 from deploykit.frontends.huggingface.entries import NAME, NAMES, Kind, check_entries, check_settings, null_is_wrong
 from deploykit.frontends.huggingface.safetensors import read_safetensors
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+
+Groups: TypeAlias = Callable[[str], Grouped | None]
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 CONVERSION = (
@@ -89,16 +92,22 @@ class Config(Mapping[str, Any]):
         return Config(self.path, found)
 
 
+def no_groups(_name: str) -> None:
+    """Of a folder whose weights are in no groups."""
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder: `config` is its configuration, `weights` are its tensors by name, as views of the mapped `files`. Of a
-    single file that holds all of it, `documents` are what the JSON files of a folder would say, by their names."""
+    single file that holds all of it, `documents` are what the JSON files of a folder would say, by their names.
+    `groups` gives a weight in groups of few bits, by its name; None for one that is not."""
 
     path: Path
     config: Config
     weights: Mapping[str, np.ndarray] = field(repr=False)
     files: tuple[MappedFile, ...] = field(repr=False)
     documents: Mapping[str, Any] | None = field(default=None, repr=False)
+    groups: Groups = field(default=no_groups, repr=False)
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""

@@ -118,7 +118,7 @@ def _imported(folder: Folder, family: Family, bounds: DimBounds, cache: str) -> 
     context = context_of(bounds, family.positions(folder.config))
     memory = family.remembers(folder.config)
     builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
-    weights = Weights(folder.path, folder.weights)
+    weights = Weights(folder.path, folder.weights, folder.groups)
     windows: list[int | None] = []
 
     def body(ctx: Context, step: Step, states: dict[str, Value]) -> Value:

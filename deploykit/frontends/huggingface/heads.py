@@ -74,9 +74,9 @@ def masked_words(
         y = h.linear(dense, x).activation(activation or c.hidden_act)
         y = h.layer_norm(norm, y, c.layer_norm_eps)
         tied, words = bool(c.tie_word_embeddings), int(c.vocab_size)
-        weight = m.tied(f"{h.prefix}{out}.weight", table, words, int(y.shape[-1]), tied=tied)
+        weight = m.shared(f"{h.prefix}{out}.weight", table, tied=tied)
         shift = h.tied(f"{out}.bias", bias, words, tied=tied)
         m.named("logits")
-        return {"logits": y @ weight.transpose(1, 0) + shift}
+        return {"logits": m.product(weight, y, words) + shift}
 
     return build

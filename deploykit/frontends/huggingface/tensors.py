@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 from tvm import ir, tirx
 
-from deploykit.basics.mapped import set_aside
+from deploykit.basics.mapped import forget, set_aside
 from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.operators import activations, arithmetic, normalization, reductions
 from deploykit.compiler.operators.attention import attention
@@ -24,6 +24,7 @@ from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.cumulative import cumulative_sum
 from deploykit.compiler.operators.elementwise import like
+from deploykit.compiler.operators.grouped import GroupedWeight, grouped_look_up, grouped_product
 from deploykit.compiler.operators.indexing import gather
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.layout import transpose
@@ -32,6 +33,7 @@ from deploykit.compiler.operators.rotary import rotary_embedding
 from deploykit.compiler.operators.slicing import Piece, take
 from deploykit.compiler.tir.extrema import maximum
 from deploykit.errors import UnsupportedModelError, UsageError
+from deploykit.frontends.huggingface.folder import Groups, no_groups
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,32 +226,50 @@ OTHER_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float64, ml_dtyp
 
 @dataclass
 class Weights:
-    """The weights of a model. `used` are the names of those that a family has taken."""
+    """The weights of a model. `groups` gives one in groups of few bits (`Folder`). `used` are the names of those that a
+    family has taken."""
 
     path: Path
     arrays: Mapping[str, np.ndarray]
+    groups: Groups = no_groups
     used: set[str] = field(default_factory=set)
-    _values: dict[str, Value] = field(default_factory=dict)
+    _values: dict[tuple[str, bool], Value] = field(default_factory=dict)
+    _matrices: dict[str, GroupedWeight | None] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
-    def take(self, ctx: Context, name: str) -> Value:
-        """A weight as a constant. Raises `UsageError` if there is none of that name, or if it is no floats."""
+    def take(self, ctx: Context, name: str, *, turned: bool = False) -> Value:
+        """A weight as a constant; `turned`, its transpose, of which alone there is a copy then. Raises `UsageError` if
+        there is none of that name, or if it is no floats."""
         if name not in self.arrays:
             raise UsageError(f"{self.path} has no weights '{name}': they do not belong to this configuration")
         self.used.add(name)
-        if name not in self._values:
+        if (name, turned) not in self._values:
             array = self.arrays[name]
             if array.dtype not in (np.dtype(np.float32), *OTHER_FLOATS):
                 raise UsageError(
                     f"'{name}' in {self.path} has the dtype {array.dtype}, but models have weights of floats: take "
                     "those from before the quantisation, and use --quantize"
                 )
-            self._values[name] = ctx.constant(
-                set_aside(array, np.dtype(np.float32)) if array.dtype in OTHER_FLOATS else array
+            taken = array.T if turned else array
+            self._values[name, turned] = ctx.constant(
+                set_aside(taken, np.dtype(np.float32)) if array.dtype in OTHER_FLOATS else taken
             )
-        return self._values[name]
+            if turned:
+                forget(array)
+        return self._values[name, turned]
+
+    def grouped(self, name: str) -> GroupedWeight | None:
+        """A matrix in groups of few bits; None if it is not. Each is read once."""
+        if name not in self.arrays:
+            return None
+        if name not in self._matrices:
+            found = self.groups(name)
+            self._matrices[name] = None if found is None else GroupedWeight.of(found)
+        if self._matrices[name] is not None:
+            self.used.add(name)
+        return self._matrices[name]
 
 
 @dataclass(frozen=True)
@@ -296,17 +316,21 @@ class Module:
     def tied(self, name: str, source: str, *shape: int, tied: bool = True) -> Tensor:
         """The weights `source` if `name` is tied to them, else those of that name. Raises `UsageError` if they are
         tied and the file has others, or unless they have this shape, if one is given."""
+        return self.weight(self.shared(name, source, tied=tied), *shape)
+
+    def shared(self, name: str, source: str, *, tied: bool) -> str:
+        """The name of the weights that `tied` gives."""
         own, shared = (f"{self.prefix}{part}" for part in (name, source))
         self.weights.used |= {own, shared}
         if not tied:
-            return self.weight(name, *shape)
+            return name
         arrays = self.weights.arrays
         if own in arrays and not (shared in arrays and np.array_equal(arrays[own], arrays[shared])):
             raise UsageError(
                 f"the configuration ties '{own}' to '{shared}', but {self.weights.path} has other weights there: set "
                 "'tie_word_embeddings' to false in it if they are meant"
             )
-        return self.weight(source, *shape)
+        return source
 
     def named(self, name: str) -> None:
         """Give the operators that follow the name of a part."""
@@ -315,17 +339,26 @@ class Module:
     def linear(self, name: str, x: Tensor, width: int | None = None, *, bias: bool = True) -> Tensor:
         """`x @ W.T + b` with (outputs, inputs) weights. Raises `UsageError` if their shape does not fit `x` and the
         `width` of the result."""
-        weight = self.weight(f"{name}.weight")
-        rows, columns = weight.shape if weight.rank == 2 else (None, None)
-        if columns != x.shape[-1] or width not in (None, rows):
-            wanted = [rows if width is None else width, to_text(x.shape[-1])]
-            raise UsageError(
-                f"'{self.prefix}{name}.weight' in {self.weights.path} has the shape {list(weight.shape)}, but the "
-                f"configuration needs [{', '.join(map(str, wanted))}]"
-            )
         self.named(name)
-        y = x @ weight.transpose(1, 0)
-        return y + self.weight(f"{name}.bias", int(weight.shape[0])) if bias else y
+        y = self.product(f"{name}.weight", x, width)
+        return y + self.weight(f"{name}.bias", int(y.shape[-1])) if bias else y
+
+    def product(self, name: str, x: Tensor, width: int | None = None) -> Tensor:
+        """`x @ W.T`, as `linear`."""
+        full = f"{self.prefix}{name}"
+        grouped = self.weights.grouped(full)
+        turned = None if grouped else self.weights.take(self.ctx, full, turned=True)
+        shape = turned.shape[::-1] if turned is not None else grouped.shape if grouped else ()
+        if len(shape) != 2 or shape[1] != x.shape[-1] or width not in (None, shape[0]):
+            wanted = [shape[0] if width is None and len(shape) == 2 else width, to_text(x.shape[-1])]
+            raise UsageError(
+                f"'{full}' in {self.weights.path} has the shape {list(shape)}, but the configuration needs "
+                f"[{', '.join(map(str, wanted))}]"
+            )
+        if grouped:
+            return x.of(grouped_product(self.ctx, x.value, grouped))
+        assert turned is not None
+        return x @ Tensor(self.ctx, turned)
 
     def layer_norm(self, name: str, x: Tensor, epsilon: float, *, bias: bool = True) -> Tensor:
         width = int(x.shape[-1])
@@ -355,14 +388,17 @@ class Module:
     def embedding(self, name: str, ids: Tensor, rows: int | None = None) -> Tensor:
         """The rows of a table at `ids`. A run with an id outside of the table is refused. Raises `UsageError` unless
         the table has this many rows, if a number is given."""
-        table = self.weight(f"{name}.weight")
-        if rows not in (None, table.shape[0]):
-            raise UsageError(
-                f"'{self.prefix}{name}.weight' in {self.weights.path} has {table.shape[0]} rows, but the configuration "
-                f"needs {rows}"
-            )
+        full = f"{self.prefix}{name}.weight"
+        grouped = self.weights.grouped(full)
+        table = None if grouped else self.weights.take(self.ctx, full)
+        shape = table.shape if table is not None else grouped.shape if grouped else ()
+        if rows not in (None, shape[0]):
+            raise UsageError(f"'{full}' in {self.weights.path} has {shape[0]} rows, but the configuration needs {rows}")
         self.named(name)
-        return table.of(gather(self.ctx, table.value, ids.value, 0))
+        if grouped:
+            return ids.of(grouped_look_up(self.ctx, grouped, ids.value))
+        assert table is not None
+        return ids.of(gather(self.ctx, table, ids.value, 0))
 
     def positions(self, name: str, x: Tensor, rows: int, first: int = 0) -> Tensor:
         """The rows of a table of positions for `x` (batch, length, width), from the row `first` on."""

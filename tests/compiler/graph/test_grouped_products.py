@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import deploykit
 from deploykit.compiler.graph.quantize_weights import Kind, quantize_weights
 from deploykit.compiler.model import ImportedModel
-from deploykit.compiler.operators.quantized.groups import FORMATS, GROUP, Grouped, as_stored, grouped
+from deploykit.compiler.operators.quantized.groups import FORMATS, GROUP, Grouped, grouped
 from tests.runtimes import Runtime
 
 DEPTH, ROWS = 96, (1, 2, 5, 14, 37)
@@ -90,21 +90,6 @@ def test_special_values(value: float, runtime: Runtime) -> None:
         found = session(x=x, i=np.zeros(1, np.int64))["y"]
     assert not np.isfinite(found[1]).any()
     np.testing.assert_allclose(found[[0, 2]], expected[[0, 2]], rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_was_stored_is_found_again(kind: str) -> None:
-    array = matrix(70)
-    array[3, :GROUP] = 0
-    first = found_in(kind, array)
-    again = as_stored(first.floats())
-    assert again is not None
-    assert again.format.name == kind
-    for one, other in zip(first.arrays, again.arrays, strict=True):
-        if kind != "q4_1":  # a constant group has any code
-            np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(again.floats(), first.floats(), rtol=1e-6, atol=1e-6)
-    assert as_stored(array) is None
 
 
 def test_what_has_no_groups() -> None:

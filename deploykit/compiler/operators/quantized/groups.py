@@ -134,25 +134,3 @@ def regrouped(given: Grouped, format_: Format) -> Grouped | None:
         parts.append(part)
     codes, scales, *minima = (np.concatenate(arrays) for arrays in zip(*(part.arrays for part in parts), strict=True))
     return Grouped(format_, codes, scales, minima[0] if minima else None)
-
-
-def as_stored(matrix: np.ndarray) -> Grouped | None:
-    """A matrix of float32 in the format with the fewest bits that has all of its numbers: that in which they were
-    stored before they became floats. None if there is none."""
-    sample = np.ascontiguousarray(matrix[:: max(1, len(matrix) // 8)][:8])
-    for format_ in FORMATS.values():
-        if not _same(sample, grouped(sample, format_)):
-            continue
-        found = grouped(matrix, format_)
-        if found is not None and _same(matrix, found):
-            return found
-    return None
-
-
-def _same(matrix: np.ndarray, found: Grouped | None) -> bool:
-    """Whether the numbers are the same, up to the last bits of float32."""
-    if found is None:
-        return False
-    floats = found.floats()
-    largest = np.abs(matrix).max(initial=0)
-    return bool(np.allclose(matrix, floats, rtol=1e-6, atol=1e-6 * largest))

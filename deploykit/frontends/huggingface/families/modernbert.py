@@ -100,10 +100,9 @@ def answers(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
 @head("modernbert", "ForMaskedLM")
 def words(m: Module, c: Config, x: Tensor, text: Text) -> Outputs:
     y = prediction(m, c, x)
-    source, shape = "model.embeddings.tok_embeddings.weight", (int(c.vocab_size), int(y.shape[-1]))
-    table = m.tied("decoder.weight", source, *shape, tied=c.tie_word_embeddings)
+    table = m.shared("decoder.weight", "model.embeddings.tok_embeddings.weight", tied=c.tie_word_embeddings)
     m.named("logits")
-    y = y @ table.transpose(1, 0)
+    y = m.product(table, y, int(c.vocab_size))
     return {"logits": y + m.weight("decoder.bias") if c.decoder_bias else y}
 
 

@@ -10,14 +10,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tvm import relax
 
-from deploykit.compiler.constants import constant
-from deploykit.compiler.operators.building import grouped_calls
-from deploykit.compiler.operators.building.indices import checked_indices
+from deploykit.compiler.operators.grouped import GroupedWeight, grouped_look_up, grouped_product
 from deploykit.compiler.operators.quantized.groups import FORMATS, GROUP, Grouped
 from deploykit.frontends.onnx.ops.microsoft.blockwise import constant_of, unpacked
 from deploykit.frontends.onnx.standard import Standard
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
     from deploykit.compiler.operators.building.value import Value
     from deploykit.frontends.onnx.node import Node
-
-Weight: TypeAlias = "tuple[str, tuple[relax.Constant, ...]]"
-"""The name of a format, and the constants of a matrix in it."""
 
 
 @dataclass
@@ -39,7 +33,7 @@ class Bits:
     nbytes: int = 0
     floats: int = 0
     """How many weights have no such format."""
-    _known: dict[tuple[bytes, int, int], Weight | None] = field(default_factory=dict)
+    _known: dict[tuple[bytes, int, int], GroupedWeight | None] = field(default_factory=dict)
 
     def product(self, ctx: Context, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """MatMulNBits; None if its weight has no format here."""
@@ -50,10 +44,7 @@ class Bits:
         weight = self._weight(codes, scales, zeros, (rows, depth), bits, node.int("block_size"))
         if weight is None:
             return None
-        shape = (*x.shape[:-1], rows)
-        left = ctx.tensor(ctx.cast(x, "float32"))
-        call = grouped_calls.matmul(weight[0], left, weight[1], relax.TensorType(list(shape), "float32"))
-        y = ctx.cast(ctx.bind(call, "float32", shape), x.dtype)
+        y = ctx.cast(grouped_product(ctx, x, weight), x.dtype)
         return y if bias is None else Standard(ctx, node)("Add", y, bias)
 
     def rows(self, ctx: Context, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -68,24 +59,18 @@ class Bits:
         weight = self._weight(table, scales, zeros, (count, depth), bits, node.int("block_size", 128))
         if weight is None:
             return None
-        ids = ctx.cast(checked_indices(ctx, indices, [count]), "int64")
-        zero, size = (ctx.constant(number, "int64") for number in (0, count))
-        onnx = Standard(ctx, node)
-        ids = onnx("Where", onnx("Less", ids, zero), onnx("Add", ids, size), ids)
-        shape = (*indices.shape, depth)
-        call = grouped_calls.rows(weight[0], ctx.tensor(ids), weight[1], relax.TensorType(list(shape), "float32"))
-        return ctx.cast(ctx.bind(call, "float32", shape), scales.dtype)
+        return ctx.cast(grouped_look_up(ctx, weight, indices), scales.dtype)
 
     def _weight(
         self, codes: Value, scales: Value, zeros: Value | None, shape: tuple[int, int], bits: int, block: int
-    ) -> Weight | None:
+    ) -> GroupedWeight | None:
         digest = hashlib.blake2b(digest_size=16)
         for part in (codes, scales, *([] if zeros is None else [zeros])):
             digest.update(np.ascontiguousarray(constant_of(part)).data)
         key = (digest.digest(), *shape)
         if key not in self._known:
             found = grouped_blocks(codes, scales, zeros, shape, bits=bits, block=block)
-            self._known[key] = None if found is None else (found.format.name, tuple(map(constant, found.arrays)))
+            self._known[key] = None if found is None else GroupedWeight.of(found)
             self.floats += found is None
             if found is not None:
                 self.counts[found.format.name] += 1
