@@ -1,6 +1,6 @@
 """Builds the sample app for Android: a signed APK, without Android's SDK and Gradle.
 
-    python -m apps.android.build [--abi ABI,...] [--debug] [--aab] [--key STORE] [--output DIR]
+    python -m apps.android.build [--abi ABI,... | --models DIR] [--debug] [--aab] [--key STORE] [--output DIR]
     python -m apps.android.build --fetch
 
 `--fetch` loads the archives that `archives.toml` lists, once. Without it nothing is loaded.
@@ -44,9 +44,10 @@ def build(
     *,
     debug: bool = False,
     bundle: bool = False,
+    models: Path | None = None,
 ) -> Path:
     """Write the APK into the folder `output`, and with `bundle` an app bundle beside it, signed with a key store of the
-    user or of this machine.
+    user or of this machine. `models` has AARs that were built before.
 
     Raises `DeploykitError`, which names the tool."""
     output.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def build(
     store = key or key_of_this_machine(archives.folder())
     with Scratch() as place:
         scratch = Path(place)
-        parts = compile_parts(abis, scratch, output, debug=debug)
+        parts = compile_parts(abis, scratch, output, debug=debug, made=models)
         found = entries(parts, scratch)
         write_aligned(unsigned, found)
         if bundle:
@@ -66,7 +67,9 @@ def build(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--abi", help="ABIs, separated by commas; by default all")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--abi", help="ABIs, separated by commas; by default all")
+    which.add_argument("--models", type=Path, help="a folder with AARs that were built before, which are taken")
     parser.add_argument("--debug", action="store_true", help="an app that a debugger may look into")
     parser.add_argument("--aab", action="store_true", help="also an app bundle, for a store")
     parser.add_argument("--key", type=Path, help="a key store; by default one of this machine is made")
@@ -79,9 +82,9 @@ def main() -> int:
             files = archives.fetch(archives.BUILD, archives.BUNDLE, archives.TESTS)
             print(f"{len(files)} archives are in {archives.folder()}")
             return 0
-        apk = build(
-            chosen.output, chosen.abi and chosen.abi.split(","), chosen.key, debug=chosen.debug, bundle=chosen.aab
-        )
+        abis = chosen.abi and chosen.abi.split(",")
+        own = {"debug": chosen.debug, "bundle": chosen.aab, "models": chosen.models}
+        apk = build(chosen.output, abis, chosen.key, **own)
     except DeploykitError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

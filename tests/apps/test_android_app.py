@@ -16,7 +16,7 @@ from apps.android.build import entries
 from apps.android.steps import archives
 from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
-from apps.android.steps.models import VERSION
+from apps.android.steps.models import DIGITS, VERSION, aar_of, taken
 from apps.android.steps.on_jvm import OnJvm
 from apps.android.steps.parts import MAIN, Parts, compile_parts
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
@@ -163,6 +163,18 @@ def test_manifests_are_merged_or_refused() -> None:
     ):
         with pytest.raises(UsageError, match=problem):
             merged(app, {"later": library})
+
+
+def test_models_that_were_built_before_are_taken(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds 0 AARs called digits-<version>\.aar: one is needed"):
+        taken(DIGITS, tmp_path)
+    maven = tmp_path / "digits/maven/org/deploykit/digits/1.0"
+    maven.mkdir(parents=True)
+    (maven / "digits-1.0.aar").write_bytes(b"")
+    assert aar_of(taken(DIGITS, tmp_path)) == maven / "digits-1.0.aar"
+    (tmp_path / "digits-2.0.aar").write_bytes(b"")
+    with pytest.raises(UsageError, match="holds 2 AARs"):
+        taken(DIGITS, tmp_path)
 
 
 def test_a_changed_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,11 @@ def path_of(name: str) -> Path:
     return folder() / f"{artifact}-{version}.{kind}"
 
 
+def version_of(name: str) -> str:
+    """The version of an archive."""
+    return name.replace("==", ":").rpartition(":")[2]
+
+
 def missing(*uses: str) -> list[str]:
     """The archives of these uses that are not there."""
     return [name for use in uses for name in locked(use) if not path_of(name).exists()]
