@@ -108,9 +108,10 @@ def link(
             size = ("-Os",) if source in _SMALL else ()
             further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else core if source in runtime.CORE else ()
             inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
+        masks = ("-DDK_MASKS",) if "DK_MASKS" in macros else ()
         for source in _java_sources(macros):
             inputs.append(scratch / f"shared-{source.stem}.o")
-            compiler.compile(source, inputs[-1], *options, "-Os")
+            compiler.compile(source, inputs[-1], *options, *masks, "-Os")
         if java_class is not None:
             models = " ".join(f"X({part.prefix})" for part in parts)
             inputs.append(scratch / "models.o")
