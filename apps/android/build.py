@@ -1,9 +1,10 @@
 """Builds the sample app for Android: a signed APK, without Android's SDK and Gradle.
 
     python -m apps.android.build [--abi ABI,... | --models DIR] [--debug] [--aab] [--key STORE] [--output DIR]
-    python -m apps.android.build --fetch
+    python -m apps.android.build --fetch [all]
 
-`--fetch` loads the archives that `archives.toml` lists, once. Without it nothing is loaded.
+`--fetch` loads the archives that `archives.toml` lists, once; with `all` also those that only some tests and sizes are
+compared with. Without it nothing is loaded.
 """
 
 from __future__ import annotations
@@ -74,12 +75,16 @@ def main() -> int:
     parser.add_argument("--aab", action="store_true", help="also an app bundle, for a store")
     parser.add_argument("--key", type=Path, help="a key store; by default one of this machine is made")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder for the APK")
-    parser.add_argument("--fetch", action="store_true", help="load the archives that are missing, and end")
+    fetched = {"usual": (archives.BUILD, archives.BUNDLE, archives.TESTS)}
+    fetched["all"] = (*fetched["usual"], archives.FURTHER)
+    parser.add_argument(
+        "--fetch", nargs="?", const="usual", choices=fetched, help="load the archives that are missing, and end"
+    )
     chosen = parser.parse_args()
     start = time.monotonic()
     try:
         if chosen.fetch:
-            files = archives.fetch(archives.BUILD, archives.BUNDLE, archives.TESTS)
+            files = archives.fetch(*fetched[chosen.fetch])
             print(f"{len(files)} archives are in {archives.folder()}")
             return 0
         abis = chosen.abi and chosen.abi.split(",")

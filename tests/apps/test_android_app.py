@@ -18,7 +18,7 @@ from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
 from apps.android.steps.models import DIGITS, VERSION, aar_of, taken
 from apps.android.steps.on_jvm import OnJvm
-from apps.android.steps.parts import MAIN, Parts, compile_parts
+from apps.android.steps.parts import MAIN, MODELS, Parts, compile_parts
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
 from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
 from apps.web.model.drawings import rasterise
@@ -33,12 +33,12 @@ LANGUAGES = ("values", "values-de")
 
 
 @pytest.fixture(scope="session")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+def parts(tmp_path_factory: pytest.TempPathFactory, android_models: Path) -> Parts:
     """The parts of an app for x86-64."""
     if lacking := archives.missing(archives.BUILD):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     folder = tmp_path_factory.mktemp("app")
-    return compile_parts(["x86_64"], folder, folder, debug=True)
+    return compile_parts(["x86_64"], folder, android_models, debug=True)
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +195,18 @@ def test_the_gradle_files_say_what_the_build_does() -> None:
     for name, value in (("minSdk", LEAST), ("targetSdk", TARGET), ("namespace", f'"{PACKAGE}"')):
         assert re.search(rf"{name} = {value}\n", module), name
     assert 'noCompress += "bin"' in module
+    files = [*root.glob("*.kts"), root / "app/build.gradle.kts"]
+    texts = {path: path.read_text() for path in files}
+    for path, text in texts.items():
+        for name in re.findall(r'"([\w./-]+\.(?:pro|xml|toml|kts|java))"', text):
+            assert (path.parent / name).exists(), name
     assert (root / "app/rules.pro").exists()
+    plugins = {name.replace("-", ".") for name in versions["plugins"]}
+    assert {name for text in texts.values() for name in re.findall(r"libs\.plugins\.([\w.]+)", text)} == plugins
+    for model in MODELS:
+        assert f'uri("models/{model.name}/maven")' in texts[root / "settings.gradle.kts"]
+        assert versions["libraries"][model.name]["module"] == f"org.deploykit:{model.name}"
+        assert f"-o models/{model.name}\n" in (root / "README.md").read_text()
     assert set(re.findall(r"libs\.(\w+)\b", module)) - {"plugins"} == set(versions["libraries"])
     tests = archives.locked(archives.TESTS)
     for name in ("junit", "robolectric"):

@@ -19,7 +19,7 @@ from deploykit.basics.parallel import run_program
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
 
-BUILD, BUNDLE, TESTS = "build", "bundle", "tests"
+BUILD, BUNDLE, TESTS, FURTHER = "build", "bundle", "tests", "further"
 
 LOCK = Path(__file__).parents[1] / "archives.toml"
 FETCH = "`python -m apps.android.build --fetch` brings the archives, 600 MB, by Maven and pip"
