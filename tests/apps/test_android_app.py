@@ -20,6 +20,8 @@ from apps.android.steps.models import DIGITS, VERSION, aar_of, taken
 from apps.android.steps.on_jvm import OnJvm
 from apps.android.steps.parts import MAIN, MODELS, Parts, compile_parts
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
+from apps.android.steps.sizes import PEER, downloads, peer, table
+from apps.android.steps.sizes import parts as parts_of
 from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
 from apps.web.model.drawings import rasterise
 from deploykit.errors import ToolchainError, UsageError
@@ -140,11 +142,41 @@ def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) 
     key = key_of_this_machine(tmp_path)
     sign_bundle(bundle, key, ALIAS, own=True)
     bundletool("build-apks", "--mode=universal", f"--bundle={bundle}", f"--output={made}", f"--aapt2={parts.aapt2}")
+    loaded = downloads(bundle, parts.aapt2, tmp_path)
+    assert loaded.keys() == {"x86_64"}
+    assert 0.5 * bundle.stat().st_size < loaded["x86_64"] < bundle.stat().st_size
     with zipfile.ZipFile(made) as archive:
         archive.extract("universal.apk", tmp_path)
     places = offsets(tmp_path / "universal.apk")
     assert places["lib/x86_64/libdigits.so"] % PAGE == 0
     assert "assets/digits/weights.bin" in places, "it is not compressed"
+
+
+def test_sizes_are_those_of_the_entries(tmp_path: Path) -> None:
+    apk = tmp_path / "app.apk"
+    found = {"classes.dex": b"dex" * 50, "lib/arm64-v8a/a.so": bytes(3000), "lib/x86_64/a.so": bytes(2000)}
+    found |= {"assets/a/weights.bin": bytes(640), "assets/a/kernels.spv": b"ab" * 99, "assets/a/NOTICE.txt": b"a"}
+    found |= {"res/layout/a.xml": b"<a/>", "AndroidManifest.xml": b"<manifest/>"}
+    write_aligned(apk, found)
+    with zipfile.ZipFile(apk) as archive:
+        sizes = {entry.filename: entry.compress_size for entry in archive.infolist()}
+    rows = parts_of(apk)
+    assert rows["library"] == {"arm64-v8a": 3000, "x86_64": 2000}
+    assert rows["weights and tokenizers"] == {"arm64-v8a": 640, "x86_64": 640}
+    for abi in ("arm64-v8a", "x86_64"):
+        other = sizes["lib/x86_64/a.so" if abi == "arm64-v8a" else "lib/arm64-v8a/a.so"]
+        assert sum(row[abi] for row in rows.values()) == sum(sizes.values()) - other
+    text = table(apk, {"arm64-v8a": 1234567, "x86_64": 5})
+    assert "| what a phone loads from a store | 1,234,567 | 5 |" in text
+    assert f"{apk.stat().st_size:,} bytes" in text
+
+
+def test_a_peer_is_measured_alike() -> None:
+    if not archives.path_of(PEER).exists():
+        pytest.skip(f"needs {PEER}: `python -m apps.android.build --fetch all`")
+    rows = list(peer(["arm64-v8a"]).values())
+    assert rows[0] == {"arm64-v8a": 3401672}
+    assert rows[1]["arm64-v8a"] < rows[0]["arm64-v8a"]
 
 
 LIBRARY = """<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="a.b">

@@ -67,6 +67,7 @@ def _main_first(use: str, word: str) -> list[str]:
 def _tools() -> tuple[Tool, ...]:
     aapt2, framework, r8 = archives.locked(archives.BUILD)
     bundle, tests = _main_first(archives.BUNDLE, "bundletool"), _main_first(archives.TESTS, "robolectric")
+    peers = archives.locked(archives.FURTHER)
     programs = [
         Tool(name, purpose, JDK, _of_jdk(name), None if name == "jarsigner" else name)
         for name, purpose in _OF_JDK.items()
@@ -80,6 +81,9 @@ def _tools() -> tuple[Tool, ...]:
         Tool("r8", "shrinks classes and makes the code of Android", FETCH, _archive(r8), "r8"),
         Tool(f"bundletool and {len(bundle) - 1} others", "makes app bundles (--aab)", FETCH, _archive(*bundle)),
         Tool(f"robolectric and {len(tests) - 1} others", "runs the app's tests", FETCH, _archive(*tests)),
+        Tool(
+            "tensorflow-lite, two android-all", "sizes and methods are compared with", f"{FETCH} all", _archive(*peers)
+        ),
     )
 
 
