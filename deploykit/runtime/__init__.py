@@ -99,6 +99,7 @@ WASM_LANGUAGE = _ROOT / "wasm" / "language.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 ANDROID_INCLUDE = _ROOT / "android" / "include"
+MACOS_INCLUDE = _ROOT / "macos" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
 ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c"))
 ANDROID_JNI_PROFILE = _ROOT / "android" / "jni_profile.c"

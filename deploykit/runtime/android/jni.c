@@ -516,7 +516,7 @@ jint dk_register(jni_environment* env, jobject type) {
 }
 
 #ifdef DK_JAVA_CLASS
-jint JNI_OnLoad(jni_machine* machine, void* reserved);
+JNI_EXPORTED jint JNI_OnLoad(jni_machine* machine, void* reserved);
 
 jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     void* env = NULL;

@@ -18,7 +18,7 @@ static jint JNI_register(jni_environment* env, jobject library, jobject type, ji
     return models[model](env, type);
 }
 
-jint JNI_OnLoad(jni_machine* machine, void* reserved);
+JNI_EXPORTED jint JNI_OnLoad(jni_machine* machine, void* reserved);
 
 jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     static const jni_method method = {"register", "(Ljava/lang/Class;I)I", (jni_function)JNI_register};

@@ -4,7 +4,7 @@ As an AAR, the form that Android's build tools take:
 
 kotlin/<Name>Coroutines.kt        suspending functions, a source for apps in Kotlin
 maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources,
-                                  and a jar with the library for tests on a JVM of Linux
+                                  and a jar with the library for tests on a JVM of Linux or macOS
 <abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
 
@@ -39,6 +39,7 @@ from deploykit.targets.templates import render
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.lowering.kernel import Kernel
     from deploykit.compiler.program.ir import Program
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
@@ -53,9 +54,6 @@ LINUX = "linux"
 WEIGHTS = "weights.bin"
 
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
-
-JVM_MACHINES = ("x86_64", "aarch64")
-"""The machines whose library for Linux a JVM can load in tests."""
 
 
 class AndroidTarget:
@@ -105,7 +103,6 @@ class AndroidTarget:
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
-        from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
         from deploykit.targets.android.jars import find_java_compiler
         from deploykit.targets.host import split_gpu
@@ -114,22 +111,19 @@ class AndroidTarget:
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
             _require_typed(levels[0])
-        fast = options.compiling.fast_math
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             texts = emit_host(parts, options.version) | answers.emit(parts[0], options.version)
             emitted |= {f"{abi}-{name}": text.encode() for name, text in texts.items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
-                objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=fast)
-                emitted |= {f"{abi}-{part.cpu}.{index}.o": data for index, data in enumerate(objects)}
+                emitted |= self._objects(part.kernels, prefix, ABIS[abi], part.cpu, part.cpu, options)
         return emitted
 
     def _emit_on_gpu(self, program: Program, on_gpu: Program, options: PackageOptions) -> dict[str, bytes]:
         """The program for GPUs: its kernels, and for each ABI the texts and the kernels that are for CPUs."""
         from deploykit.compiler.codegen.host.gpu import emit_kernels
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
-        from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.compiler.codegen.weights.blob import first_weight
         from deploykit.targets.host import MODEL_ON_GPU
 
@@ -138,13 +132,27 @@ class AndroidTarget:
         files |= {name: text.encode() for name, text in emit_host([on_gpu], options.version, MODEL_ON_GPU).items()}
         others = [kernel for kernel in on_gpu.kernels if not kernel.gpu]
         for abi in self.abis:
-            least = abi.cpu(abi.levels[-1])
-            objects = emit_objects(
-                others, kernel_prefix(on_gpu, [on_gpu]), least, fast_math=options.compiling.fast_math
-            )
+            prefix, least = kernel_prefix(on_gpu, [on_gpu]), abi.levels[-1]
             emitted |= {f"{abi.name}-{name}": data for name, data in files.items()}
-            emitted |= {f"{abi.name}-on_gpu.{index}.o": data for index, data in enumerate(objects)}
+            emitted |= self._objects(others, prefix, abi, least, "on_gpu", options)
         return emitted
+
+    def _objects(
+        self, kernels: Sequence[Kernel], prefix: str, abi: Abi, level: str, name: str, options: PackageOptions
+    ) -> dict[str, bytes]:
+        """The objects of kernels for a level of an ABI, as `<abi>-<name>.<number>.o`, and those for macOS, if they are
+        asked for."""
+        from deploykit.compiler.codegen.native.objects import emit_objects
+        from deploykit.targets.android.abis import JVM_MACHINES, MACOS
+
+        cpus = {abi.name: abi.cpu(level)}
+        if MACOS in (options.own or AndroidOptions()).jvm and abi.machine in JVM_MACHINES:
+            cpus[f"{MACOS}-{abi.name}"] = abi.cpu_on_macos(level)
+        return {
+            f"{start}-{name}.{index}.o": data
+            for start, cpu in cpus.items()
+            for index, data in enumerate(emit_objects(kernels, prefix, cpu, fast_math=options.compiling.fast_math))
+        }
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
@@ -222,6 +230,7 @@ class AndroidTarget:
         """The libraries by ABI, in `scratch`: those for C of one model, and with `java` those for Java."""
         from deploykit.basics.parallel import each
         from deploykit.targets.android import linking
+        from deploykit.targets.android.abis import JVM_MACHINES, MACOS
         from deploykit.targets.android.models import Libraries, interface_for_java
 
         shared = dict.fromkeys(path for model in models for path in model.shared)
@@ -238,13 +247,23 @@ class AndroidTarget:
                 outputs[on_linux] = ["JNI_OnLoad"]
             parts = [model.part(abi, place / f"of-{model.view['prefix']}", macros) for model, macros in interfaces]
             linking.link(abi, parts, outputs, shared, on_linux, java_class)
+            if java and MACOS in models[0].view["jvm"] and abi.machine in JVM_MACHINES:
+                mac = place / MACOS
+                own = [model.part(abi, mac / model.view["prefix"], macros, macos=True) for model, macros in interfaces]
+                linking.link_for_macos(abi.machine, own, mac / f"lib{name}.dylib", shared, java_class)
 
         each(linked, self.abis)
         found = {kind: {abi: scratch / abi.name / kind / file for abi in self.abis} for kind in ("out", JNI, LINUX)}
+        found[MACOS] = {abi: scratch / abi.name / MACOS / f"lib{name}.dylib" for abi in self.abis}
         return Libraries(
             native={abi.name: path for abi, path in found["out"].items() if path.exists()},
             java={abi.name: path for abi, path in found[JNI].items() if path.exists()},
-            on_linux={abi.machine: path for abi, path in found[LINUX].items() if path.exists()},
+            on_jvm={
+                f"{system}-{abi.machine}": path
+                for system in (LINUX, MACOS)
+                for abi, path in found[system].items()
+                if path.exists()
+            },
         )
 
 

@@ -1,7 +1,8 @@
 """Writes an AAR of a model or of several, and the Maven repository that holds it: with a description (.pom), sources, a
 jar for tests on a JVM, and checksums.
 
-The jar holds `<package>/linux-<machine>/lib<name>.so`. The AAR's classes load it where they are not on Android."""
+The jar holds `<package>/linux-<machine>/lib<name>.so`, and `<package>/macos-<machine>/lib<name>.dylib`, if they are
+asked for. The AAR's classes load it where they are not on Android."""
 
 from __future__ import annotations
 
@@ -51,12 +52,12 @@ def write_maven(models: Sequence[Model], view: dict[str, Any], libraries: Librar
     _write_aar(view, find_java_compiler().compile(texts, stubs()), entries, folder / files[0])
     (folder / files[1]).write_text(render(_PACKAGE, "pom.xml", view), encoding="utf-8")
     write_zip(folder / files[2], jar({path: text.encode() for path, text in texts.items()} | all_notices))
-    if libraries.on_linux:
+    if libraries.on_jvm:
         files.append(f"{start}-jvm.jar")
         place = str(view["package"]).replace(".", "/")
-        found = {f"{place}/linux-{machine}/{path.name}": path for machine, path in libraries.on_linux.items()}
+        found = {f"{place}/{system}/{path.name}": path for system, path in libraries.on_jvm.items()}
         write_zip(folder / files[-1], {**jar(all_notices), **found})
-    view |= {"aar": files[0], "on_jvm": bool(libraries.on_linux)}
+    view |= {"aar": files[0], "on_jvm": bool(libraries.on_jvm)}
     return [*files, *_write_checksums(folder, files)]
 
 

@@ -18,7 +18,7 @@ from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import Compiler, compiled, find_android_compiler
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.targets import answers
-from deploykit.targets.android.abis import Abi
+from deploykit.targets.android.abis import MACOS, MACOS_VERSION, Abi
 from deploykit.targets.stubs import LOADER, MATHEMATICS, stub
 
 _SYSTEM = """
@@ -94,35 +94,69 @@ def link(
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
-    own = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
-    places = (*own, *answers.INCLUDED)
-    scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
-    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *abi.options, *(f"-I{path}" for path in places))
-    macros = {name for part in parts for name in part.java or ()}
-    core = [f"-DDK_WEIGHTS_ALIGNMENT={part.java['DK_WEIGHTS_ALIGNMENT']}" for part in parts[:1] if part.java]
     with Scratch() as place:
         scratch = Path(place)
-        inputs = [path for part in parts for path in _compiled(compiler, part, options, scratch, len(parts) > 1)]
-        for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
-            inputs.append(scratch / f"shared-{source.stem}.o")
-            size = ("-Os",) if source in _SMALL else ()
-            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else core if source in runtime.CORE else ()
-            inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
-        masks = ("-DDK_MASKS",) if "DK_MASKS" in macros else ()
-        for source in _java_sources(macros):
-            inputs.append(scratch / f"shared-{source.stem}.o")
-            compiler.compile(source, inputs[-1], *options, *masks, "-Os")
-        if java_class is not None:
-            models = " ".join(f"X({part.prefix})" for part in parts)
-            inputs.append(scratch / "models.o")
-            named = (f'-DDK_JAVA_CLASS="{java_class}"', f"-DDK_MODELS(X)={models}")
-            compiler.compile(runtime.ANDROID_JNI_MODELS, inputs[-1], *options, *named, "-Os")
+        arm = (runtime.ANDROID_ARM,) if abi.machine == "arm" else ()
+        options = (*abi.options, f"-I{runtime.ANDROID_INCLUDE}")
+        inputs = _objects(compiler, parts, (*shared, *arm), options, java_class, scratch)
         version = scratch / "exports.map"
         for output, exports in outputs.items():
             version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
             output.parent.mkdir(parents=True, exist_ok=True)
             stubs = _stubs(compiler, abi, scratch, _ON_LINUX if output == on_linux else _ON_ANDROID)
             compiler.link_alone([*inputs, *stubs], output, *_linked(output.name, version))
+
+
+def with_own_halves(data: bytes) -> bytes:
+    """An object for macOS whose conversions of half precision have names of their own. The linker would take those of
+    the system instead, which on x86-64 are called in another way."""
+    return data.replace(b"___extendhfsf2\0", b"___dk_extendhf\0").replace(b"___truncsfhf2\0", b"___dk_truncsf\0")
+
+
+def link_for_macos(
+    machine: str, parts: Sequence[Part], output: Path, shared: Iterable[Path] = (), java_class: str | None = None
+) -> None:
+    """Link the library that a JVM of macOS loads, as `link` does. Its C library is that of the system.
+
+    Raises `ToolchainError` with the linker's message."""
+    compiler = find_android_compiler(f"{machine}-{MACOS}.{MACOS_VERSION}")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with Scratch() as place:
+        options = ("-fvisibility=hidden", f"-I{runtime.MACOS_INCLUDE}")
+        inputs = _objects(compiler, parts, shared, options, java_class, Path(place))
+        compiler.link_library(inputs, output, f"-Wl,-install_name,@rpath/{output.name}")
+
+
+def _objects(
+    compiler: Compiler,
+    parts: Sequence[Part],
+    shared: Iterable[Path],
+    further: Sequence[str],
+    java_class: str | None,
+    scratch: Path,
+) -> list[Path]:
+    """The objects of a library, in `scratch`. `further` are the options of its system."""
+    places = (runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU, *answers.INCLUDED)
+    scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
+    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *further, *(f"-I{path}" for path in places))
+    macros = {name for part in parts for name in part.java or ()}
+    core = [f"-DDK_WEIGHTS_ALIGNMENT={part.java['DK_WEIGHTS_ALIGNMENT']}" for part in parts[:1] if part.java]
+    inputs = [path for part in parts for path in _compiled(compiler, part, options, scratch, len(parts) > 1)]
+    for source in (*_SHARED, *shared):
+        inputs.append(scratch / f"shared-{source.stem}.o")
+        size = ("-Os",) if source in _SMALL else ()
+        own = ("-fno-builtin",) if source == runtime.ANDROID_ARM else core if source in runtime.CORE else ()
+        inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *own))
+    masks = ("-DDK_MASKS",) if "DK_MASKS" in macros else ()
+    for source in _java_sources(macros):
+        inputs.append(scratch / f"shared-{source.stem}.o")
+        compiler.compile(source, inputs[-1], *options, *masks, "-Os")
+    if java_class is not None:
+        models = " ".join(f"X({part.prefix})" for part in parts)
+        inputs.append(scratch / "models.o")
+        named = (f'-DDK_JAVA_CLASS="{java_class}"', f"-DDK_MODELS(X)={models}")
+        compiler.compile(runtime.ANDROID_JNI_MODELS, inputs[-1], *options, *named, "-Os")
+    return inputs
 
 
 def _compiled(compiler: Compiler, part: Part, options: Sequence[str], scratch: Path, several: bool) -> list[Path]:

@@ -14,9 +14,9 @@ from deploykit.compiler.codegen.host.header import package_view
 from deploykit.compiler.codegen.weights.blob import write_weights
 from deploykit.targets import answers
 from deploykit.targets.android import weights_file
-from deploykit.targets.android.abis import Abi, by_abi
+from deploykit.targets.android.abis import MACOS, Abi, by_abi
 from deploykit.targets.android.java import is_profiled
-from deploykit.targets.android.linking import Part
+from deploykit.targets.android.linking import Part, with_own_halves
 from deploykit.targets.android.naming import AndroidOptions, names_of
 from deploykit.targets.host import exported, split_gpu
 from deploykit.targets.licenses import license_of_model
@@ -71,13 +71,15 @@ class Model:
         """The bytes that its weights start at multiples of."""
         return max((constant.data.dtype.itemsize for constant in self.programs[0].constants), default=4)
 
-    def part(self, abi: Abi, place: Path, java: Mapping[str, str | int] | None) -> Part:
-        """The model in the library for an ABI, with the macros of its interface for Java. Its files are put into the
-        new folder `place`."""
+    def part(self, abi: Abi, place: Path, java: Mapping[str, str | int] | None, *, macos: bool = False) -> Part:
+        """The model in the library for an ABI, with the macros of its interface for Java; with `macos` its objects are
+        those for macOS. Its files are put into the new folder `place`."""
         place.mkdir(parents=True)
+        start = f"{MACOS}-{abi.name}-" if macos else f"{abi.name}-"
         for file, data in self.emitted.items():
-            if file.startswith(f"{abi.name}-"):
-                (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
+            if file.startswith(start if file.endswith(".o") else f"{abi.name}-"):
+                name = file.removeprefix(f"{MACOS}-").removeprefix(f"{abi.name}-")
+                (place / name).write_bytes(with_own_halves(data) if macos and name.endswith(".o") else data)
         levels = ",".join(f'"{part.cpu}"' for part in by_abi(self.programs, [abi])[abi.name])
         macros = None if java is None else {**java, "DK_LEVELS": levels}
         return Part(self.view["prefix"], place, tuple(sorted(place.glob("*.o"))), macros)
@@ -85,11 +87,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Libraries:
-    """Libraries: for C, and for Java on Android by ABI, for Java on Linux by machine."""
+    """Libraries: for C, and for Java on Android by ABI, for Java on other systems by system and machine, as in
+    `linux-x86_64`."""
 
     native: Mapping[str, Path]
     java: Mapping[str, Path]
-    on_linux: Mapping[str, Path]
+    on_jvm: Mapping[str, Path]
 
     @property
     def sizes(self) -> dict[str, int]:

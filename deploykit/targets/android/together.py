@@ -89,7 +89,7 @@ def _require_apart(models: Sequence[Model]) -> None:
 def _view(models: Sequence[Model], name: str) -> dict[str, Any]:
     """What the texts of the archive say."""
     first = models[0].view
-    own = {word: first[word] for word in ("package", "group", "release", "version", "devices", "url", "library")}
+    own = {word: first[word] for word in ("package", "group", "release", "version", "devices", "url", "library", "jvm")}
     own |= {"on_gpu": any(model.view["on_gpu"] for model in models)}
     own |= {"messages": next((model.view["messages"] for model in models if model.view["messages"]), None)}
     parts = [{**model.view, **readme_view(model.view)} for model in models]
