@@ -26,7 +26,7 @@
   `wasm/include`: the parts of the C library that it needs.
 * `android/jni*.c`: the interface of a model's library for Java, with `android/jni.h`, `android/session.h` and
   `android/programs.h`; `android/arm.c`: functions that compilers for 32-bit Arm call; `android/include`: the parts of
-  the C library that it needs.
+  the C library that it needs; `macos/include`: what differs for tests on a Mac.
 * `js/*.mjs`: the modules that load and run a WebAssembly module. Three of them do not ship: `js/runner.mjs` runs models
   for Python in node, `js/page.mjs` in a page, both with `js/jobs.mjs`. The numbers in `js/limits.d.mts` are those of
   the device that shaders are written for.

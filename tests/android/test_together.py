@@ -19,6 +19,7 @@ from deploykit.targets.android import AndroidTarget
 from tests.android.conftest import DIMS, aar_of, jar_of, needs_desktop, needs_java, on_desktop
 from tests.android.test_libraries import readelf
 from tests.frontends.huggingface.test_texts import folder_of
+from tests.language.models import write_language_model
 
 pytestmark = needs_java
 
@@ -134,6 +135,23 @@ def test_each_model_is_an_artifact(together: Path, tmp_path: Path, monkeypatch: 
     for abi in ("x86_64", "java"):
         monkeypatch.setitem(os.environ, "DEPLOYKIT_ABI", abi)
         assert deploykit.verify(together / "next", tmp_path / "next.onnx", at={"b": (1, 5)}).within
+
+
+@needs_desktop
+@pytest.mark.slow
+def test_a_model_that_generates_beside_another(tmp_path: Path) -> None:
+    teller = write_language_model(tmp_path / "teller.gguf")
+    target, own = AndroidTarget(["x86_64"]), {"package": "com.acme.talk"}
+    built = deploykit.build([teller, next_model()], target, output=tmp_path / "dist", settings=own)
+    with deploykit.open(built.path / "teller") as session:
+        answer = session.generate("abc", max_tokens=6, temperature=0, ignore_end=True)
+        answer.read()
+    tokens, more, answered = on_desktop(built.path, "Beside", tmp_path / "java")("all")
+    assert json.loads(tokens) == list(answer.tokens)
+    assert (more, answered) == ("16", "6")
+    other = write_language_model(tmp_path / "other.gguf")
+    with pytest.raises(UsageError, match="teller and other generate, and an AAR has one such model at most"):
+        deploykit.build([teller, other], target, output=tmp_path / "two")
 
 
 def test_what_cannot_be_in_one_archive_is_refused(model: onnx.ModelProto, tmp_path: Path) -> None:
