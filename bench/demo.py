@@ -10,6 +10,7 @@
 
 `host` runs native kernels, `embedded` plain C through this machine's C compiler, and `webgpu` WebAssembly in node,
 whose times include the transfer of inputs and outputs. Targets that this machine cannot build and run are left out.
+Without models and targets on the command line, the sample app for Android is built, too, where its archives are.
 Times are medians on one thread, with ONNX Runtime timed in turn. Exit code 1 if a result is out of tolerance.
 """
 
@@ -27,6 +28,7 @@ import onnx
 from onnx import numpy_helper
 
 import deploykit
+from apps.android import build as android
 from bench.cases import GENERATED, LIGHT
 from bench.cases import Case as Measured
 from bench.models import MODELS, light
@@ -36,6 +38,7 @@ from deploykit.checks.comparison import Difference, compare
 from deploykit.checks.sources import RandomSource
 from deploykit.checks.verify import verify
 from deploykit.cli.console import messages, results, table, text_bytes, text_seconds
+from deploykit.errors import ToolchainError
 from deploykit.targets.base import find_target
 
 TARGETS = ("host", "embedded", "webgpu")
@@ -174,6 +177,16 @@ def show(rows: list[Row], *, markdown: bool) -> None:
             results.print(f"Peak memory of {row.case.name} for {row.artifact.manifest.target}: {formula} bytes")
 
 
+def build_app(folder: Path) -> None:
+    """Build the sample app for phones with 64-bit Arm, or say why that cannot be."""
+    try:
+        made = android.build(folder / "android-app", ["arm64-v8a"])
+    except ToolchainError as error:
+        messages.print(f"without the app for Android: {error}")
+        return
+    results.print(f"{made.apk}: an app for Android, {text_bytes(made.apk.stat().st_size)}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"default: {', '.join(SHOWN)}; all: every model")
@@ -194,6 +207,8 @@ def main() -> int:
             messages.print(f"{name} for {target}: build, run, compare, time")
             rows.append(try_out(known[name], target, arguments.output))
     show(rows, markdown=arguments.markdown)
+    if not arguments.models and not arguments.target:
+        build_app(arguments.output)
     return 0 if all(difference.within for row in rows for difference in row.differences) else 1
 
 

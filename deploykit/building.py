@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
-from deploykit.artifact.folder import Artifact, check_output
+from deploykit.artifact.folder import Artifact, Together, check_output
 from deploykit.basics.parallel import interruptible
 from deploykit.basics.scratch import sweep
 from deploykit.errors import UsageError, defects
 from deploykit.options.keywords import BuildKeywords, LoadKeywords
-from deploykit.options.option import Part, checked, chosen
+from deploykit.options.option import Part, checked, chosen, options_of
 from deploykit.options.parts import CheckOptions, CompileOptions, PlatformOptions, QuantizeOptions, WatchOptions
 from deploykit.sources.base import Frontend, find_frontend, frontends, named
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deploykit.quantization import Quantization
     from deploykit.ragged.operators import Operator
     from deploykit.targets.base import Target
+
+Source: TypeAlias = "str | Path | onnx.ModelProto | ImportedModel | Operator"
 
 _COMMON = (
     *(Part("deploykit.build", kind) for kind in (PlatformOptions, CompileOptions, CheckOptions, WatchOptions)),
@@ -71,14 +73,34 @@ def load(
     return frontend.load(source, dims or {}, _own(frontend, source, options))
 
 
-@interruptible
+@overload
 def build(
-    model: str | Path | onnx.ModelProto | ImportedModel | Operator,
+    model: Source,
     target: str | Target = "host",
     dims: DimBounds | None = None,
     output: str | Path = "dist",
     **options: Unpack[BuildKeywords],
-) -> Artifact | None:
+) -> Artifact | None: ...
+
+
+@overload
+def build(
+    model: tuple[Source, ...] | list[Any],
+    target: str | Target = "host",
+    dims: DimBounds | None = None,
+    output: str | Path = "dist",
+    **options: Unpack[BuildKeywords],
+) -> Together: ...
+
+
+@interruptible
+def build(
+    model: Source | tuple[Source, ...] | list[Any],
+    target: str | Target = "host",
+    dims: DimBounds | None = None,
+    output: str | Path = "dist",
+    **options: Unpack[BuildKeywords],
+) -> Artifact | Together | None:
     """Compile a model for a target, by its name, and write its artifact folder at `output`, whole or not at all. The
     model is given as to `load`, or is one that `load` returned. Options are those of `load` and these:
 
@@ -107,9 +129,14 @@ def build(
         on_explanation: called once per variant with what the passes and the rules for kernels did, and why others did
             not apply.
 
+    A list of models makes one artifact of several, for targets that can: `android`. Options and dims are for the
+    models that have them. `check`, `dump_dir` and `stop_after` are for one model.
+
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds a result
     that differs by more than rounding; nothing is left at `output` then.
     """
+    if isinstance(model, list | tuple):
+        return _build_together(model, target, dims or {}, Path(output), options)
     from deploykit.checks.final_check import final_check
     from deploykit.compiler.dims import checked_bounds
     from deploykit.compiler.observer import STAGES, Observer
@@ -164,6 +191,74 @@ def build(
         source=frontend.file(model),
         capacities=capacities,
     )
+
+
+def _build_together(
+    models: Sequence[Source], target: str | Target, dims: DimBounds, output: Path, options: BuildKeywords
+) -> Together:
+    """Build one artifact of several models. Raises `UsageError` for what is for one model, and what no model has."""
+    from deploykit.compiler.observer import Observer
+    from deploykit.pipeline import compiled, write_together
+    from deploykit.targets.base import PackageOptions, TargetOfSeveral, find_target, own_options
+
+    place = find_target(target) if isinstance(target, str) else target
+    platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
+    if not hasattr(place, "package_together"):
+        raise UsageError(f"target {place.name} takes one model, found {len(models)}: build each for itself")
+    several = cast("TargetOfSeveral", place)
+    if platform.format not in ("", several.formats[0]):
+        raise UsageError(f"--format {platform.format} takes one model, found {len(models)}: build each for itself")
+    if watch.dump_dir or watch.stop_after or options.get("check"):
+        raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
+    check_output(output)
+    quantization = _quantization(chosen(QuantizeOptions, options), here=False) if options.get("quantize") else None
+    package = PackageOptions(
+        cpu=platform.cpu,
+        devices=tuple(platform.devices),
+        compiling=chosen(CompileOptions, options),
+        own=own_options(place, platform.format, platform.settings or {}),
+    )
+    observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
+    sweep()
+    found = []
+    for model, own, bounds in _for_each(models, dims, options):
+        frontend = find_frontend(model)
+        load = partial(frontend.load, model, bounds, own)
+        change = None if quantization is None else quantization.quantized
+        source = frontend.file(model)
+        found.append(compiled(load, place, package, observer, source=source, capacities={}, change=change))
+    return write_together([each for each in found if each is not None], several, output, observer)
+
+
+def _for_each(
+    models: Sequence[Source], dims: DimBounds, options: BuildKeywords
+) -> list[tuple[Source, Any, dict[str, Any]]]:
+    """Each model with those of the options and of the dims that it has. Raises `UsageError` for what no model has."""
+    common = {name for part in _COMMON for name in options_of(part.options)}
+    frontends_ = [find_frontend(model) for model in models]
+    own = []
+    for model, frontend in zip(models, frontends_, strict=True):
+        known = {name: value for name, value in options.items() if name in common | options_of(frontend.Options).keys()}
+        own.append(_own(frontend, model, known, _COMMON))
+    unknown = options.keys() - common - {name for each in frontends_ for name in options_of(each.Options)}
+    _own(frontends_[0], models[0], {name: value for name, value in options.items() if name in unknown}, _COMMON)
+    if not dims:
+        return [(model, each, {}) for model, each in zip(models, own, strict=True)]
+    names = []
+    for model, frontend, each in zip(models, frontends_, own, strict=True):
+        functions = frontend.load(model, {}, each).functions
+        names.append({dim.name for function in functions for dim in function.dims})
+    for name in dims:
+        if not any(name in each for each in names):
+            has = "; ".join(
+                f"{named(model, frontend)} has {', '.join(sorted(each)) or 'none'}"
+                for model, frontend, each in zip(models, frontends_, names, strict=True)
+            )
+            raise UsageError(f"no model has a dim '{name}': {has}")
+    return [
+        (model, each, {name: bounds for name, bounds in dims.items() if name in has})
+        for model, each, has in zip(models, own, names, strict=True)
+    ]
 
 
 def _own(frontend: Frontend, source: object, given: Mapping[str, Any], common: Sequence[Part] = ()) -> Any:

@@ -6,6 +6,7 @@ that its purpose names.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import platform
 import re
@@ -14,8 +15,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from deploykit.engines.native.bionic import C_LIBRARIES, has_c_library
+from deploykit.errors import UsageError
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
@@ -59,6 +62,20 @@ class Diagnosis:
 def diagnose(tools: Iterable[Tool] | None = None) -> Diagnosis:
     """Look for every tool."""
     return Diagnosis(tuple(_find(tool) for tool in (TOOLS if tools is None else tools)))
+
+
+def app_tools() -> tuple[Tool, ...]:
+    """The tools of the sample app for Android, which is beside this package in its repository. Raises `UsageError`
+    outside of that."""
+    root = str(Path(__file__).parents[1])
+    sys.path.append(root)
+    try:
+        found: tuple[Tool, ...] = importlib.import_module("apps.android.steps.tools").TOOLS
+    except ModuleNotFoundError as error:
+        raise UsageError("the sample app is in the repository of deploykit: call doctor --app in a clone") from error
+    finally:
+        sys.path.remove(root)
+    return found
 
 
 def _find(tool: Tool) -> Finding:

@@ -24,11 +24,12 @@ import tvm
 from tvm import ir, relax, tirx
 
 from deploykit.artifact.devices import names_of
-from deploykit.artifact.folder import Artifact, artifact_folder
-from deploykit.artifact.manifest import MANIFEST, Manifest, describe_files, describe_source
+from deploykit.artifact.folder import Artifact, Together, artifact_folder
+from deploykit.artifact.manifest import MANIFEST, Manifest, SeveralManifest, describe_files, describe_source
 from deploykit.basics.parallel import each
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.codegen.host.interface import describe
+from deploykit.compiler.codegen.host.scope import prefix_of
 from deploykit.compiler.codegen.native.cpus import find_cpu, levels
 from deploykit.compiler.codegen.native.elf import versions
 from deploykit.compiler.codegen.shaders.lowering import shaders
@@ -64,10 +65,11 @@ from deploykit.compiler.ragged.groups import with_groups
 from deploykit.compiler.schedules import Device, schedule_explained
 from deploykit.compiler.schedules.gpu import Gpu
 from deploykit.compiler.variant import Variant
+from deploykit.errors import UsageError
 from deploykit.options.parts import USUAL, CompileOptions
 
 if TYPE_CHECKING:
-    from deploykit.targets.base import PackageOptions, Target
+    from deploykit.targets.base import PackageOptions, Target, TargetOfSeveral
 
 NAMES_SHOWN = 4
 """How many kernels a note names among those with the same reason."""
@@ -84,7 +86,22 @@ def build_artifact(
     capacities: DimBounds,
     change: Callable[[ImportedModel], ImportedModel] | None = None,
 ) -> Artifact | None:
-    """Run all stages; `None` when the observer stops before the end.
+    """Run all stages; `None` when the observer stops before the end. Arguments are those of `compiled`."""
+    found = compiled(import_model, target, options, observer, source=source, capacities=capacities, change=change)
+    return None if found is None else write_artifact(found[0], target, output, found[1], observer)
+
+
+def compiled(
+    import_model: Callable[[], ImportedModel],
+    target: Target,
+    options: PackageOptions,
+    observer: Observer,
+    *,
+    source: Path | None,
+    capacities: DimBounds,
+    change: Callable[[ImportedModel], ImportedModel] | None = None,
+) -> tuple[tuple[Program, ...], PackageOptions] | None:
+    """Run the stages up to the programs, and complete the options; `None` when the observer stops before the end.
 
     `change` makes another model of the imported one, such as a quantised one. `source` is the model's file, if it has
     one. `capacities` pins or bounds capacity dims by name."""
@@ -102,8 +119,7 @@ def build_artifact(
         return None
     require_capacities(programs[0], capacities)
     described = None if source is None else describe_source(source)
-    options = replace(options, source=described, place=source, require_unchanged=model.require_unchanged)
-    return write_artifact(programs, target, output, options, observer)
+    return programs, replace(options, source=described, place=source, require_unchanged=model.require_unchanged)
 
 
 def compile_variants(
@@ -357,6 +373,41 @@ def write_artifact(
     return Artifact(output, manifest)
 
 
+def write_together(
+    models: Sequence[tuple[Sequence[Program], PackageOptions]],
+    target: TargetOfSeveral,
+    output: Path,
+    observer: Observer,
+) -> Together:
+    """Write one artifact of several models, and in a folder for each the artifact of the model alone, in the second of
+    the target's formats. Raises what `write_artifact` raises."""
+    names = [prefix_of(programs[0]) for programs, _ in models]
+    with observer.stage("emit"):
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise UsageError(f"two models are called '{min(twice)}': rename one of the files")
+        parts = [(programs, target.emit(programs, options), options) for programs, options in models]
+    with artifact_folder(output) as folder:
+        with observer.stage("package"):
+            written = target.package_together(parts, folder)
+        manifests = []
+        for name, (programs, emitted, options) in zip(names, parts, strict=True):
+            place, own = folder / name, replace(options, format=target.formats[1], own=None)
+            place.mkdir(exist_ok=True)
+            beside = [file.removeprefix(f"{name}/") for file in written if file.startswith(f"{name}/")]
+            manifests.append(package(programs, emitted, target, place, own, observer, beside))
+            files = (*(entry.name for entry in manifests[-1].files), MANIFEST)
+            written += [f"{name}/{file}" for file in files if f"{name}/{file}" not in written]
+        manifest = SeveralManifest(
+            generator=manifests[0].generator,
+            target=target.name,
+            models=tuple(names),
+            files=describe_files(folder, written),
+            times=dict(observer.seconds),
+        )
+        (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    return Together(output, manifest)
+
+
 def package(
     programs: Sequence[Program],
     emitted: Mapping[str, bytes],
@@ -364,10 +415,12 @@ def package(
     folder: Path,
     options: PackageOptions,
     observer: Observer,
+    beside: Sequence[str] = (),
 ) -> Manifest:
-    """Write the files of an artifact and its manifest into `folder`, and check the artifact if `options` ask for it."""
+    """Write the files of an artifact and its manifest into `folder`, and check the artifact if `options` ask for it.
+    `beside` are files that are there, and belong to it."""
     with observer.stage("package"):
-        names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder)]
+        names = [*target.package(programs, emitted, folder, options), *write_plan(programs, folder), *beside]
         for name, data in programs[0].task_files.items():
             (folder / name).write_bytes(data)
             names.append(name)

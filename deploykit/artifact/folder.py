@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploykit.artifact.manifest import MANIFEST, Manifest, files_of
+from deploykit.artifact.manifest import MANIFEST, Manifest, SeveralManifest, files_of
 from deploykit.errors import ArtifactError, UsageError
 
 BUILD_FOLDER = "build"
@@ -35,6 +35,14 @@ class Artifact:
 
     path: Path
     manifest: Manifest
+
+
+@dataclass(frozen=True)
+class Together:
+    """A complete artifact folder of several models. `path / name` is the artifact of a model alone."""
+
+    path: Path
+    manifest: SeveralManifest
 
 
 def check_output(output: Path) -> None:

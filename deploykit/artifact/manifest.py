@@ -293,20 +293,36 @@ class Manifest(Entry):
         return self.model_dump_json(indent=2, exclude=plain | {"times"}) + "\n"
 
 
-class _Earlier(BaseModel):
-    """What is the same in manifests of earlier schema versions."""
+class SeveralManifest(Entry):
+    """The contents of `manifest.json` of an artifact of several `models`. The folder of each, with its own manifest, is
+    the artifact of the model alone."""
 
-    schema_version: Annotated[int, Field(ge=1, lt=SCHEMA_VERSION)]
+    schema_version: int = SCHEMA_VERSION
+    generator: str
+    target: str
+    models: tuple[str, ...]
+    files: tuple[FileEntry, ...]
+    times: Mapping[str, float] = {}
+
+    def to_json(self) -> str:
+        """The text of `manifest.json`."""
+        return self.model_dump_json(indent=2, exclude={"times"}) + "\n"
+
+
+class _Listing(BaseModel):
+    """What all manifests have, also those of earlier schema versions."""
+
+    schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
     files: tuple[FileEntry, ...]
 
 
 def files_of(folder: Path) -> tuple[FileEntry, ...]:
-    """The files of an artifact folder, which may be one of an earlier schema version.
+    """The files of an artifact folder, which may be one of an earlier schema version, or of several models.
 
     Raises `ArtifactError` as `read_manifest` does.
     """
     try:
-        return _Earlier.model_validate_json(_text_of(folder)).files
+        return _Listing.model_validate_json(_text_of(folder)).files
     except ValidationError:
         return read_manifest(folder).files
 
@@ -326,12 +342,16 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path, text = folder / MANIFEST, _text_of(folder)
     try:
-        found = json.loads(text).get("schema_version")
+        entries = json.loads(text)
+        found = entries.get("schema_version")
         if found != SCHEMA_VERSION:
             raise ArtifactError(
                 f"{path} has schema version {found}, this is deploykit {installed_version()} with version "
                 f"{SCHEMA_VERSION}: build the model again"
             )
+        if models := entries.get("models"):
+            names = ", ".join(str(folder / str(name)) for name in models)
+            raise ArtifactError(f"{folder} holds several models: name the folder of one: {names}")
         return Manifest.model_validate_json(text)
     except (ValidationError, ValueError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged: {error}") from error

@@ -69,6 +69,10 @@ class Compiler:
         """Link a shared library from nothing but `inputs`, objects and libraries."""
         self._run("-shared", "-nostdlib", *options, "-o", str(output), *map(str, inputs))
 
+    def link_library(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
+        """Link a shared library with the C library of the compiler's system."""
+        self._run("-shared", *options, "-o", str(output), *map(str, inputs))
+
     def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
         self._run("-std=c99", "-nostdlib", "-Wl,--no-entry", *options, "-o", str(output), *map(str, inputs))

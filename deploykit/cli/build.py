@@ -23,8 +23,8 @@ from deploykit.sources.base import frontends
 from deploykit.targets.base import target_names
 
 if TYPE_CHECKING:
-    from deploykit.artifact.folder import Artifact
-    from deploykit.artifact.manifest import FileEntry, Manifest
+    from deploykit.artifact.folder import Artifact, Together
+    from deploykit.artifact.manifest import FileEntry, Manifest, SeveralManifest
     from deploykit.compiler.decisions import Explanation
     from deploykit.options.keywords import BuildKeywords
 
@@ -48,10 +48,11 @@ class Stage(StrEnum):
 )
 def build(
     model: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="MODEL",
-            help="; ".join(each.form for each in frontends().values() if each.form) + ".",
+            metavar="MODEL...",
+            help="; ".join(each.form for each in frontends().values() if each.form)
+            + ". Several models make one artifact, for the target android.",
             show_default=False,
         ),
     ],
@@ -111,6 +112,8 @@ def build(
       deploykit build model.onnx --explain --stop-after kernels
 
       deploykit build ops.py:attention -o dist
+
+      deploykit build digits.onnx encoder.onnx --target android --set package=com.acme.models -o dist
     """
     explanations: list[Explanation] = []
     with StageProgress() as progress:
@@ -126,10 +129,13 @@ def build(
             "on_stage": progress.begin,
             "on_explanation": explanations.append,
         }
-        artifact = build_artifact(model, target, read_dims(dim or ()), output, **cast("BuildKeywords", asked))
+        given = model[0] if len(model) == 1 else model
+        artifact = build_artifact(given, target, read_dims(dim or ()), output, **cast("BuildKeywords", asked))
     explained = {"explain": [explanation.data() for explanation in explanations]} if explain else {}
     if explain and not json_output:
         show(explanations)
+    from deploykit.artifact.folder import Together
+
     if artifact is None:
         where = f"; what the stages produced is in {options['dump_dir']}" if "dump_dir" in options else ""
         messages.print(f"Stopped after {stop_after}{where}.")
@@ -137,6 +143,10 @@ def build(
             print_json(explained)
     elif json_output:
         print_json({"output": str(artifact.path), "manifest": artifact.manifest.model_dump(mode="json"), **explained})
+    elif isinstance(artifact, Together):
+        results.print(files_table(artifact.manifest, f"{artifact.path}/  for {artifact.manifest.target}"))
+        for line in (*archive_lines(artifact), *_times(artifact.manifest)):
+            results.print(line)
     else:
         _show(artifact)
 
@@ -179,14 +189,19 @@ def _show(artifact: Artifact) -> None:
         results.print(line)
     for line in memory_lines(manifest):
         results.print(line)
-    stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]
-    if stages:
-        results.print(f"Time    {', '.join(stages)}")
+    for line in _times(manifest):
+        results.print(line)
     for note in manifest.notes:
         messages.print(doubtful("note:"), note)
 
 
-def files_table(manifest: Manifest, title: str) -> object:
+def _times(manifest: Manifest | SeveralManifest) -> Sequence[str]:
+    """How long each stage took, where that is known."""
+    stages = [f"{stage} {text_seconds(seconds)}" for stage, seconds in manifest.times.items()]
+    return [f"Time    {', '.join(stages)}"] if stages else []
+
+
+def files_table(manifest: Manifest | SeveralManifest, title: str) -> object:
     """A table of an artifact's files with bytes, bytes after gzip, and sha256. An estimate is marked with `~`."""
     from deploykit.artifact.manifest import MEASURED_BELOW
 
@@ -201,7 +216,7 @@ def files_table(manifest: Manifest, title: str) -> object:
     return rows
 
 
-def archive_lines(artifact: Artifact) -> Sequence[str]:
+def archive_lines(artifact: Artifact | Together) -> Sequence[str]:
     """The native libraries within an archive of the artifact, with their bytes, also as they are compressed there."""
     lines: list[str] = []
     for file in artifact.manifest.files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 
 @verb
-def doctor(*, json_output: Json = False) -> None:
+def doctor(
+    *,
+    app: Annotated[
+        bool, typer.Option("--app", help="Look for the tools and archives of the sample app for Android instead.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
     """Look for every tool that deploykit can use, and for GPUs. A tool is found or not; the list says its version, what
     it is for, and how to install it.
 
     Exit code 4 when a tool that every build needs is missing.
     """
-    from deploykit.doctor import diagnose
+    from deploykit.doctor import app_tools, diagnose
 
-    diagnosis = diagnose()
-    gpus, absent = _gpus()
+    diagnosis = diagnose(app_tools() if app else None)
+    gpus, absent = ([], {}) if app else _gpus()
     if json_output:
         tools = [asdict(f) for f in diagnosis.findings]
         print_json({"tools": tools, "missing": diagnosis.missing, "gpus": [asdict(gpu) for gpu in gpus]})
@@ -48,7 +54,7 @@ def doctor(*, json_output: Json = False) -> None:
         messages.print(f"{device}: {reason}")
     if diagnosis.missing:
         raise ToolchainError(f"missing: {', '.join(diagnosis.missing)}. Install one of the tools listed for it.")
-    messages.print("Everything that a build needs is here.")
+    messages.print(f"Everything that a build{' of the app' if app else ''} needs is here.")
 
 
 def _gpus() -> tuple[list[Adapter], dict[str, str]]:

@@ -51,7 +51,7 @@ class PlatformOptions:
     settings: Mapping[str, str] | None = option(
         None,
         "What only this target can be told: for android, [b]package=com.acme.model[/], [b]class=Digits[/], "
-        "[b]group=com.acme[/], [b]version=1.2.0[/], [b]weights=apart[/], [b]license=MIT[/] and "
+        "[b]group=com.acme[/], [b]version=1.2.0[/], [b]weights=apart[/], [b]jvm=linux,macos[/], [b]license=MIT[/] and "
         "[b]url=https://...[/]; for webgpu, [b]device=wasm[/] or [b]device=webgpu[/], which leaves "
         "out the files for the other one, and [b]name=@me/cnn[/], [b]version=1.2.0[/] and [b]license=MIT[/] of "
         "the npm package.",

@@ -26,7 +26,7 @@
   `wasm/include`: the parts of the C library that it needs.
 * `android/jni*.c`: the interface of a model's library for Java, with `android/jni.h`, `android/session.h` and
   `android/programs.h`; `android/arm.c`: functions that compilers for 32-bit Arm call; `android/include`: the parts of
-  the C library that it needs.
+  the C library that it needs; `macos/include`: what differs for tests on a Mac.
 * `js/*.mjs`: the modules that load and run a WebAssembly module. Three of them do not ship: `js/runner.mjs` runs models
   for Python in node, `js/page.mjs` in a page, both with `js/jobs.mjs`. The numbers in `js/limits.d.mts` are those of
   the device that shaders are written for.
@@ -99,8 +99,11 @@ WASM_LANGUAGE = _ROOT / "wasm" / "language.c"
 WASM_LIBC = _ROOT / "wasm" / "libc.c"
 WASM_INCLUDE = _ROOT / "wasm" / "include"
 ANDROID_INCLUDE = _ROOT / "android" / "include"
+MACOS_INCLUDE = _ROOT / "macos" / "include"
 ANDROID_ARM = _ROOT / "android" / "arm.c"
-ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c", "jni_profile.c"))
+ANDROID_JNI = tuple(_ROOT / "android" / name for name in ("jni.c", "jni_programs.c"))
+ANDROID_JNI_PROFILE = _ROOT / "android" / "jni_profile.c"
+ANDROID_JNI_MODELS = _ROOT / "android" / "jni_models.c"
 ANDROID_JNI_GPU = _ROOT / "android" / "jni_gpu.c"
 ANDROID_JNI_TEXT = _ROOT / "android" / "jni_text.c"
 ANDROID_JNI_MESSAGES = _ROOT / "android" / "jni_messages.c"

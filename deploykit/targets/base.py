@@ -121,6 +121,21 @@ class Target(Protocol):
         ...
 
 
+class TargetOfSeveral(Target, Protocol):
+    """A target that makes one artifact of several models, and a second format for that of a model alone."""
+
+    formats: tuple[str, ...]
+
+    def package_together(
+        self, models: Sequence[tuple[Sequence[Program], Mapping[str, bytes], PackageOptions]], folder: Path
+    ) -> list[str]:
+        """Write the files of all models into the empty `folder`, those of one model into a folder of its prefix;
+        returns their names. `models` are programs, what was emitted, and options.
+
+        Raises `UsageError` if they cannot be in one artifact, and `ToolchainError`."""
+        ...
+
+
 def require_no_devices(target: Target, devices: Sequence[str]) -> None:
     """Raise `UsageError` if there are any devices: the target has none to choose."""
     if devices:

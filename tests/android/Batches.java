@@ -29,7 +29,7 @@ public final class Batches {
     public static void main(String[] words) {
         float[] a = {1, -1, 2, -2, 3, -3, 4, -4}, b = {5, -5, 6, -6}, none = {};
         long[] two = {1, 2}, one = {3};
-        try (Tokens model = Tokens.open(Assets.folder(new File(words[1])), null)) {
+        try (TokensModel model = TokensModel.open(Assets.folder(new File(words[1])), null)) {
             attempt(() -> text(model.run(Ragged.of(a, b), Ragged.of(two, one)).y));
             attempt(() -> text(model.run(Ragged.of(none, b), Ragged.of(new long[0], one)).y));
             attempt(() -> text(model.run(Ragged.of(new float[0][]), Ragged.of(new long[0][])).y));

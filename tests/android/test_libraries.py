@@ -341,6 +341,8 @@ def test_names_in_java() -> None:
     view: dict[str, Any] = {
         "package": "a.b",
         "prefix": "tensor",
+        "own": "",
+        "library": "",
         "file_bytes": 0,
         "class": class_name("tensor"),
         "on_gpu": None,

@@ -26,6 +26,12 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.fixture(scope="session")
+def android_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the models of the app for Android are built, once for all its tests."""
+    return tmp_path_factory.mktemp("android-models")
+
+
 def copied(place: Path, environment: dict[str, str]) -> Path:
     """A copy of the folder of the web apps, without packages of models."""
     if find_chromium() is None:

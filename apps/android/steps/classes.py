@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from apps.android.steps.running import run
-from deploykit.targets.android.jars import find_java_compiler
+from apps.android.steps.tools import path_of
 
 
 def compile_java(sources: Iterable[Path], path: Iterable[Path], output: Path) -> Path:
@@ -17,5 +17,5 @@ def compile_java(sources: Iterable[Path], path: Iterable[Path], output: Path) ->
     files = [file for folder in sources for file in sorted(folder.rglob("*.java"))]
     options = ("--release", "8", "-Xlint:-options", "-proc:none", "-encoding", "UTF-8", "-g:source,lines")
     joined = os.pathsep.join(map(str, path))
-    run("javac", [find_java_compiler().path, *options, "-cp", joined, "-d", output, *files])
+    run("javac", [path_of("javac"), *options, "-cp", joined, "-d", output, *files])
     return output

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from apps.android.steps.manifest import LEAST
 from apps.android.steps.running import run
+from apps.android.steps.tools import path_of
 from apps.android.steps.zips import write_jar
-from deploykit.targets.android.jars import find_java_compiler
 
 
 def dex(r8: Path, classes: Path, jars: Iterable[Path], framework: Path, rules: Iterable[Path], folder: Path) -> Path:
@@ -17,7 +17,15 @@ def dex(r8: Path, classes: Path, jars: Iterable[Path], framework: Path, rules: I
     whole, output = folder / "app.jar", folder / "dex"
     write_jar(whole, classes)
     output.mkdir()
-    call: list[str | Path] = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-cp", r8, "com.android.tools.r8.R8", "--release"]
+    call: list[str | Path] = [
+        path_of("java"),
+        "-Xmx1g",
+        "-XX:+UseSerialGC",
+        "-cp",
+        r8,
+        "com.android.tools.r8.R8",
+        "--release",
+    ]
     call += ["--min-api", str(LEAST), "--lib", framework, "--lib", _jdk(), "--output", output]
     for file in rules:
         call += ["--pg-conf", file]
@@ -26,4 +34,4 @@ def dex(r8: Path, classes: Path, jars: Iterable[Path], framework: Path, rules: I
 
 
 def _jdk() -> Path:
-    return Path(find_java_compiler().path).resolve().parents[1]
+    return Path(path_of("javac")).resolve().parents[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import deploykit
+from deploykit.errors import UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
 
@@ -43,6 +44,15 @@ def built(model: Model, abis: Sequence[str] | None, folder: Path) -> Path:
                 shutil.rmtree(old)
         unfinished.rename(place)
     return place / "maven" / "org" / "deploykit" / model.name / VERSION
+
+
+def taken(model: Model, folder: Path) -> Path:
+    """The folder of the Maven files of a model among those that were built before, somewhere below `folder`. Raises
+    `UsageError` unless there is one AAR of this name."""
+    found = sorted(folder.rglob(f"{model.name}-*.aar"))
+    if len(found) != 1:
+        raise UsageError(f"{folder} holds {len(found)} AARs called {model.name}-<version>.aar: one is needed")
+    return found[0].parent
 
 
 def aar_of(maven: Path) -> Path:

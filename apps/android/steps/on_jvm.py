@@ -10,8 +10,8 @@ from pathlib import Path
 from apps.android.steps import archives
 from apps.android.steps.parts import Parts
 from apps.android.steps.running import run
+from apps.android.steps.tools import path_of
 from apps.android.steps.zips import entries_of, write_aligned
-from deploykit.targets.android.jars import find_java_compiler
 
 SOURCES = Path(__file__).parents[1] / "app" / "src" / "test" / "java"
 
@@ -45,7 +45,7 @@ class OnJvm:
         path.append(archives.find_tools().framework)
         files = sorted(SOURCES.rglob("*.java"))
         call = [
-            find_java_compiler().path,
+            path_of("javac"),
             "--release",
             "11",
             "-proc:none",
@@ -66,7 +66,7 @@ class OnJvm:
 
     def program(self, name: str, *words: object) -> str:
         """What a program of the tests prints, which needs nothing of Android."""
-        return run(name, ["java", *_OPTIONS, "-Xcheck:jni", "-cp", self._path, name, *map(str, words)])
+        return run(name, [path_of("java"), *_OPTIONS, "-Xcheck:jni", "-cp", self._path, name, *map(str, words)])
 
     def run(self, tests: Sequence[str]) -> str:
         """What JUnit prints of these classes, on a machine without drivers of GPUs.
@@ -74,7 +74,7 @@ class OnJvm:
         Raises `ToolchainError` with its words if a test fails."""
         own = {"robolectric.offline": "true", "robolectric.dependency.dir": str(self._frameworks)}
         own |= {"pictures": str(self._pictures)}
-        call = ["java", *_OPTIONS, *(f"-D{name}={value}" for name, value in own.items()), "-cp", self._path]
+        call = [path_of("java"), *_OPTIONS, *(f"-D{name}={value}" for name, value in own.items()), "-cp", self._path]
         return run("JUnit", [*call, "org.junit.runner.JUnitCore", *tests], _NO_DRIVERS)
 
 

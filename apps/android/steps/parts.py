@@ -10,7 +10,7 @@ from pathlib import Path
 from apps.android.steps import archives
 from apps.android.steps.classes import compile_java
 from apps.android.steps.manifest import merged
-from apps.android.steps.models import DIGITS, aar_of, built
+from apps.android.steps.models import DIGITS, aar_of, built, taken
 from apps.android.steps.resources import link_resources, unpack_aapt2
 
 MAIN = Path(__file__).parents[1] / "app" / "src" / "main"
@@ -48,10 +48,13 @@ class Parts:
         return {name: path.read_bytes() for name, path in files.items() if path.is_file()}
 
 
-def compile_parts(abis: Sequence[str] | None, scratch: Path, output: Path, *, debug: bool) -> Parts:
-    """Everything up to the classes, in `scratch`; models are in `output`. Raises `DeploykitError`."""
+def compile_parts(
+    abis: Sequence[str] | None, scratch: Path, output: Path, *, debug: bool, made: Path | None = None
+) -> Parts:
+    """Everything up to the classes, in `scratch`. Models are built in `output`; `made` has AARs that were built before,
+    which are taken instead. Raises `DeploykitError`."""
     tools = archives.find_tools()
-    models = [built(model, abis, output) for model in MODELS]
+    models = [taken(model, made) if made else built(model, abis, output) for model in MODELS]
     libraries = tuple(_unpacked(aar_of(model), scratch) for model in models)
     manifest = scratch / "AndroidManifest.xml"
     texts = {library.name: (library / "AndroidManifest.xml").read_text() for library in libraries}

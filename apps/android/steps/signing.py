@@ -7,7 +7,8 @@ from pathlib import Path
 
 from apps.android.steps.manifest import LEAST
 from apps.android.steps.running import run
-from deploykit.errors import ToolchainError, UsageError
+from apps.android.steps.tools import path_of
+from deploykit.errors import UsageError
 
 STORE_VARIABLE = "DEPLOYKIT_KEY_PASSWORD"
 """The environment variable with the password of a key store that the user gives."""
@@ -24,7 +25,7 @@ def key_of_this_machine(folder: Path) -> Path:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         call: list[str | Path] = [
-            "keytool",
+            path_of("keytool"),
             "-genkeypair",
             "-keystore",
             path,
@@ -48,17 +49,13 @@ def _password(key: Path, *, own: bool) -> dict[str, str]:
 
 def sign(unsigned: Path, signed: Path, key: Path, *, own: bool) -> str:
     """Write the signed APK. `own`: the key is that of this machine. Returns what apksigner says of it."""
-    call: list[str | Path] = ["apksigner", "sign", "--ks", key, "--ks-pass", f"env:{STORE_VARIABLE}"]
+    call: list[str | Path] = [path_of("apksigner"), "sign", "--ks", key, "--ks-pass", f"env:{STORE_VARIABLE}"]
     call += ["--min-sdk-version", str(LEAST), "--v1-signing-enabled", "false", "--v4-signing-enabled", "false"]
-    try:
-        run("apksigner", [*call, "--out", signed, unsigned], _password(key, own=own))
-        return run("apksigner", ["apksigner", "verify", "-v", "--min-sdk-version", str(LEAST), signed])
-    except ToolchainError as error:
-        hint = "" if "cannot be started" not in str(error) else " (`apt-get install apksigner`)"
-        raise ToolchainError(f"{error}{hint}") from error
+    run("apksigner", [*call, "--out", signed, unsigned], _password(key, own=own))
+    return run("apksigner", [path_of("apksigner"), "verify", "-v", "--min-sdk-version", str(LEAST), signed])
 
 
 def sign_bundle(bundle: Path, key: Path, alias: str, *, own: bool) -> None:
     """Sign a bundle in its place, with the key of this name."""
-    call: list[str | Path] = ["jarsigner", "-keystore", key, "-storepass:env", STORE_VARIABLE, bundle, alias]
+    call: list[str | Path] = [path_of("jarsigner"), "-keystore", key, "-storepass:env", STORE_VARIABLE, bundle, alias]
     run("jarsigner", call, _password(key, own=own))

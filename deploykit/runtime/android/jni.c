@@ -2,12 +2,14 @@
    the functions of a session one at a time, and turns statuses into exceptions.
 
    Compile with -DDK_JAVA_CLASS="<package>/Native" and -DDK_WEIGHTS_ALIGNMENT=<the alignment that kernels need>: inside
-   of an app's file, weights start at multiples of 4 bytes. DK_WEIGHTS_HASH is the text that they begin with. For a
-   model of texts also with -DDK_TEXTS, and with -DDK_MASKS if it fills masks; for one that generates with -DDK_TEXTS
-   and DK_MESSAGES as `jni_messages.c` says; for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as
-   `jni_pictures.c` and `jni_sounds.c` say. DK_MOST_DIMS is at least the number of dims of each function. For a model
-   with kernels for GPUs also with -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or
-   both. The model is compiled with -DDK_PROFILE. */
+   of an app's file, weights start at multiples of 4 bytes. DK_WEIGHTS_HASH is the text that they begin with. DK_LEVELS
+   are the names of the CPUs that there are kernels for, as string literals, the best first. In a library of several
+   models, without DK_JAVA_CLASS: `jni_models.c` gives each model its class. For a model of texts also with -DDK_TEXTS,
+   and with -DDK_MASKS if it fills masks; for one that generates with -DDK_TEXTS and DK_MESSAGES as `jni_messages.c`
+   says; for one of pictures or of sound with DK_PICTURES or DK_SOUNDS as `jni_pictures.c` and `jni_sounds.c` say.
+   DK_MOST_DIMS is at least the number of dims of each function. For a model with kernels for GPUs also with
+   -DDK_ON_GPU=<prefix of its functions for them>, and with -DDK_VULKAN, -DDK_OPENCL or both. The model is compiled with
+   -DDK_PROFILE. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -446,6 +448,14 @@ static jint JNI_reset(jni_environment* env, jobject type, jlong handle, jobject 
     return status;
 }
 
+/* What the kernels that run are for: a CPU, or GPUs. */
+static void JNI_level(jni_environment* env, jobject type, jlong handle, jobject name) {
+    static const char* const levels[] = {DK_LEVELS};
+    const session* own = session_of(handle);
+    (void)type;
+    write_text(env, name, own->gpu != NULL ? "gpu" : levels[own->parts[0].on_cpu.model->level]);
+}
+
 static const jni_method methods[] = {
 #ifdef DK_ON_GPU
     {"open", "(JII[B[B[B)I", (jni_function)JNI_open},
@@ -501,7 +511,12 @@ static const jni_method methods[] = {
     {"measured", "([J[J[J)V", (jni_function)JNI_measured},
 };
 
-jint JNI_OnLoad(jni_machine* machine, void* reserved);
+jint dk_register(jni_environment* env, jobject type) {
+    return jni_register(env, type, methods, (jint)(sizeof methods / sizeof methods[0]));
+}
+
+#ifdef DK_JAVA_CLASS
+JNI_EXPORTED jint JNI_OnLoad(jni_machine* machine, void* reserved);
 
 jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     void* env = NULL;
@@ -515,7 +530,8 @@ jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     if (type == NULL) {
         return JNI_ERROR;
     }
-    status = jni_register(env, type, methods, (jint)(sizeof methods / sizeof methods[0]));
+    status = dk_register(env, type);
     jni_delete_local(env, type);
     return status == 0 ? JNI_VERSION_1_6 : JNI_ERROR;
 }
+#endif

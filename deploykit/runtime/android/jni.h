@@ -18,6 +18,9 @@ typedef void (*jni_function)(void);
 typedef const jni_function* const jni_environment; /* what a JNIEnv points to */
 typedef const jni_function* const jni_machine;     /* what a JavaVM points to */
 
+/* What a library exports whose other symbols are hidden. */
+#define JNI_EXPORTED __attribute__((visibility("default")))
+
 typedef struct jni_method {
     const char* name;
     const char* signature;

@@ -1,7 +1,5 @@
 /* Counts and times the steps of one session's runs, in a model that is compiled with -DDK_PROFILE. Java lets one
-   session at a time do so; those of other threads go on.
-
-   Compile with -DDK_LEVELS=<the names of the CPUs that there are kernels for, as string literals, the best first>. */
+   session at a time do so; those of other threads go on. */
 #include "session.h"
 
 #include <pthread.h>
@@ -74,14 +72,6 @@ void dk_forget_gpu(const dk_gpu* gpu) {
     if (profile.gpu == gpu) {
         profile.gpu = NULL;
     }
-}
-
-/* What the kernels that run are for: a CPU, or GPUs. */
-void JNI_level(jni_environment* env, jobject type, jlong handle, jobject name) {
-    static const char* const levels[] = {DK_LEVELS};
-    const session* own = session_of(handle);
-    (void)type;
-    write_text(env, name, own->gpu != NULL ? "gpu" : levels[own->parts[0].on_cpu.model->level]);
 }
 
 /* Measure the runs of a session on this thread from now on. `steps` is the number of steps that its program has. */

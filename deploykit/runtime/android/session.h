@@ -96,6 +96,9 @@ static inline int64_t* dims_of(dk_model* model) {
     return (int64_t*)(void*)(model + 1);
 }
 
+/* Give the class of the model its functions. */
+jint dk_register(jni_environment* env, jobject type);
+
 /* Give all functions the memory of the session. */
 void dk_share_memory(session* own);
 
@@ -145,7 +148,6 @@ void JNI_letters(jni_environment* env, jobject type, jobject buffers, jlong time
 /* jni_profile.c */
 jint JNI_measure(jni_environment* env, jobject type, jlong handle, jint steps);
 void JNI_measured(jni_environment* env, jobject type, jobject calls, jobject host, jobject device);
-void JNI_level(jni_environment* env, jobject type, jlong handle, jobject name);
 void dk_collect_times(dk_gpu* gpu);
 void dk_forget_gpu(const dk_gpu* gpu);
 

@@ -105,7 +105,7 @@ static dk_status copy(dk_driver* driver, const dk_slice* target, int64_t offset,
     return status != DK_OK ? status : dk_vk_collect(self, DK_WORK_COPY, places, 2, NULL, 0);
 }
 
-static dk_status wait(dk_driver* driver) {
+static dk_status wait_for_device(dk_driver* driver) {
     return dk_vk_flush((dk_vulkan*)driver);
 }
 
@@ -243,7 +243,7 @@ static void set_functions(dk_gpu* gpu) {
     gpu->driver.copy = copy;
     gpu->driver.upload = dk_vk_upload;
     gpu->driver.download = dk_vk_download_to;
-    gpu->driver.wait = wait;
+    gpu->driver.wait = wait_for_device;
     gpu->driver.restart = restart;
     gpu->driver.provide = dk_vk_provide;
     gpu->load = dk_vk_load;

@@ -1,5 +1,6 @@
 /* Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, 14.3 and 15.2,
-   detection of AVX and AVX-512; for arm64 the Linux kernel's documentation, ELF hwcaps. */
+   detection of AVX and AVX-512; for arm64 the Linux kernel's documentation, ELF hwcaps, and Apple's, determining
+   instruction set characteristics. */
 #include "cpu.h"
 
 #if defined(__x86_64__)
@@ -94,6 +95,35 @@ uint64_t dk_cpu_features(void) {
     size_t index;
     for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
         if (getauxval(known[index].kind) >> known[index].bit & 1u) {
+            features |= known[index].feature;
+        }
+    }
+    return features;
+}
+
+#elif defined(__aarch64__) && defined(__APPLE__)
+
+#include <stddef.h>
+#include <sys/sysctl.h>
+
+static const struct {
+    uint64_t feature;
+    const char* name;
+} known[] = {
+    {DK_CPU_FULLFP16, "hw.optional.arm.FEAT_FP16"},
+    {DK_CPU_DOTPROD, "hw.optional.arm.FEAT_DotProd"},
+    {DK_CPU_I8MM, "hw.optional.arm.FEAT_I8MM"},
+    {DK_CPU_BF16, "hw.optional.arm.FEAT_BF16"},
+};
+
+/* Systems before macOS 12 do not know these names: their kernels are those that every CPU runs. */
+uint64_t dk_cpu_features(void) {
+    uint64_t features = 0;
+    size_t index;
+    for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
+        int found = 0;
+        size_t bytes = sizeof found;
+        if (sysctlbyname(known[index].name, &found, &bytes, NULL, 0) == 0 && found) {
             features |= known[index].feature;
         }
     }

@@ -4,7 +4,7 @@ As an AAR, the form that Android's build tools take:
 
 kotlin/<Name>Coroutines.kt        suspending functions, a source for apps in Kotlin
 maven/<group>/<name>/<version>/   a Maven repository: the AAR (Java classes, libraries, weights), its .pom and sources,
-                                  and a jar with the library for tests on a JVM of Linux
+                                  and a jar with the library for tests on a JVM of Linux or macOS
 <abi>/lib<name>.so include/        the same code with functions for C, which the AAR's libraries do not export
 README.md                         how an app uses it
 
@@ -21,64 +21,39 @@ ABIs.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.artifact.devices import CODE
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError, UsageError
-from deploykit.options.option import option
 from deploykit.targets import answers
-from deploykit.targets.android import weights_file
+from deploykit.targets.android.naming import AndroidOptions
 from deploykit.targets.base import Availability, PackageOptions
-from deploykit.targets.licenses import license_of_model
 from deploykit.targets.templates import render
-from deploykit.text import FILE
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
     from deploykit.compiler.dims.expressions import IntExpr
+    from deploykit.compiler.lowering.kernel import Kernel
     from deploykit.compiler.program.ir import Program
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
     from deploykit.targets.android.abis import Abi
+    from deploykit.targets.android.models import Libraries, Model
 
 AAR, LIBRARIES = "aar", "so"
-INSIDE, APART = "inside", "apart"
 
 INCLUDE = "include"
 JNI = "jni"
 LINUX = "linux"
 WEIGHTS = "weights.bin"
-STEPS = "steps.txt"
 
 HEADERS = (runtime.HEADER, runtime.THREADS_HEADER)
-
-JVM_MACHINES = ("x86_64", "aarch64")
-"""The machines whose library for Linux a JVM can load in tests."""
-
-_PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
-_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-@dataclass(frozen=True)
-class AndroidOptions:
-    package: str | None = option(None, "the package of the Java classes, by default org.deploykit.<name>")
-    class_: str | None = option(None, "the name of the model's class, by default that of the model")
-    group: str = option("org.deploykit", "the group of the Maven coordinates")
-    version: str = option("1.0", "the version of the Maven coordinates")
-    weights: str = option(INSIDE, "where the weights are: inside of the AAR, or apart, in a file beside it")
-    license: str | None = option(
-        None, "the model's licence as an SPDX identifier, by default what its folder or file says"
-    )
-    url: str | None = option(None, "the address of a page about the model, for its description in a Maven repository")
 
 
 class AndroidTarget:
@@ -128,7 +103,6 @@ class AndroidTarget:
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
-        from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.targets.android.abis import ABIS, by_abi
         from deploykit.targets.android.jars import find_java_compiler
         from deploykit.targets.host import split_gpu
@@ -137,22 +111,19 @@ class AndroidTarget:
         if (options.format or self._form) == AAR:
             find_java_compiler()  # so that a build without one fails early
             _require_typed(levels[0])
-        fast = options.compiling.fast_math
         emitted = {} if on_gpu is None else self._emit_on_gpu(levels[0], on_gpu, options)
         for abi, parts in by_abi(levels, self.abis).items():
             texts = emit_host(parts, options.version) | answers.emit(parts[0], options.version)
             emitted |= {f"{abi}-{name}": text.encode() for name, text in texts.items()}
             for part in parts:
                 prefix = kernel_prefix(part, parts)
-                objects = emit_objects(part.kernels, prefix, ABIS[abi].cpu(part.cpu), fast_math=fast)
-                emitted |= {f"{abi}-{part.cpu}.{index}.o": data for index, data in enumerate(objects)}
+                emitted |= self._objects(part.kernels, prefix, ABIS[abi], part.cpu, part.cpu, options)
         return emitted
 
     def _emit_on_gpu(self, program: Program, on_gpu: Program, options: PackageOptions) -> dict[str, bytes]:
         """The program for GPUs: its kernels, and for each ABI the texts and the kernels that are for CPUs."""
         from deploykit.compiler.codegen.host.gpu import emit_kernels
         from deploykit.compiler.codegen.host.source import emit_host, kernel_prefix
-        from deploykit.compiler.codegen.native.objects import emit_objects
         from deploykit.compiler.codegen.weights.blob import first_weight
         from deploykit.targets.host import MODEL_ON_GPU
 
@@ -161,70 +132,75 @@ class AndroidTarget:
         files |= {name: text.encode() for name, text in emit_host([on_gpu], options.version, MODEL_ON_GPU).items()}
         others = [kernel for kernel in on_gpu.kernels if not kernel.gpu]
         for abi in self.abis:
-            least = abi.cpu(abi.levels[-1])
-            objects = emit_objects(
-                others, kernel_prefix(on_gpu, [on_gpu]), least, fast_math=options.compiling.fast_math
-            )
+            prefix, least = kernel_prefix(on_gpu, [on_gpu]), abi.levels[-1]
             emitted |= {f"{abi.name}-{name}": data for name, data in files.items()}
-            emitted |= {f"{abi.name}-on_gpu.{index}.o": data for index, data in enumerate(objects)}
+            emitted |= self._objects(others, prefix, abi, least, "on_gpu", options)
         return emitted
+
+    def _objects(
+        self, kernels: Sequence[Kernel], prefix: str, abi: Abi, level: str, name: str, options: PackageOptions
+    ) -> dict[str, bytes]:
+        """The objects of kernels for a level of an ABI, as `<abi>-<name>.<number>.o`, and those for macOS, if they are
+        asked for."""
+        from deploykit.compiler.codegen.native.objects import emit_objects
+        from deploykit.targets.android.abis import JVM_MACHINES, MACOS
+
+        cpus = {abi.name: abi.cpu(level)}
+        if MACOS in (options.own or AndroidOptions()).jvm and abi.machine in JVM_MACHINES:
+            cpus[f"{MACOS}-{abi.name}"] = abi.cpu_on_macos(level)
+        return {
+            f"{start}-{name}.{index}.o": data
+            for start, cpu in cpus.items()
+            for index, data in enumerate(emit_objects(kernels, prefix, cpu, fast_math=options.compiling.fast_math))
+        }
 
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.header import package_view
-        from deploykit.compiler.codegen.weights.blob import write_weights
-        from deploykit.targets.host import split_gpu
+        from deploykit.targets.android.models import model_of
 
-        levels, on_gpu = split_gpu(programs)
-        program = levels[0]
-        view = package_view(program, options.version)
-        view |= {"on_gpu": on_gpu and package_view(on_gpu, options.version), "devices": options.devices, "files": CODE}
-        view |= {"instances": program.dynamic, **answers.views(program, options.version)}
-        view |= _names(view["prefix"], options.own or AndroidOptions())
         java = (options.format or self._form) == AAR
-        headers = self._write_headers(program, emitted, folder, options.devices if on_gpu else ())
+        own = options.own or AndroidOptions()
         with Scratch() as place:
             scratch = Path(place)
-            weights = scratch / WEIGHTS
-            write_weights(program, weights, on_gpu)
-            if java:
-                view["weights_hash"] = weights_file.prepend_hash(weights)
-            view["file_bytes"] = weights.stat().st_size
-            libraries = self._link(levels, view, emitted, scratch, java=java)
-            names = _copied(libraries, folder)
-            shipped = {
-                abi: scratch / abi / JNI / library.name if java else library for abi, library in libraries.items()
-            }
-            on_linux = {
-                abi.machine: path
-                for abi in self.abis
-                if (path := scratch / abi.name / LINUX / libraries[abi.name].name).exists()
-            }
-            view["libraries"] = {abi: library.stat().st_size for abi, library in shipped.items()}
-            code = {name: emitted[name] for name in CODE.values() if name in emitted}
+            model = model_of(programs, emitted, options, own, scratch, java=java)
+            view = model.view
+            headers = self._write_headers(model, folder)
+            libraries = self.link([model], view["prefix"], scratch, java=java)
+            names = _copied(libraries.native, folder)
+            view["libraries"] = libraries.sizes
             if java:
                 from deploykit.targets.android.aar import write_maven
-                from deploykit.targets.android.java import coroutines, is_profiled
+                from deploykit.targets.android.java import coroutines, readme_view
 
-                view["build"] = _digest(emitted)
-                view |= _licenses(program, options)
-                assets = {STEPS: _steps(programs)} if is_profiled(view) else {}
-                assets |= {FILE: program.task_files[FILE]} if view["texts"] or view["messages"] else {}
                 name, text = coroutines(view)
                 (folder / name).parent.mkdir()
                 (folder / name).write_text(text, encoding="utf-8")
                 if view["apart"]:
-                    shutil.copyfile(weights, folder / WEIGHTS)
+                    shutil.copyfile(model.weights, folder / WEIGHTS)
                     names.append(WEIGHTS)
-                names = [*write_maven(view, shipped, on_linux, weights, assets | code, folder), *names, name]
+                names = [*write_maven([model], view, libraries, folder), *names, name]
+                view |= readme_view(view)
                 readme = "README.md"
             else:
-                names += _copied_files(weights, code, folder)
+                names += _copied_files(model.weights, model.code, folder)
                 readme = "libraries.md"
         view["abis"] = [abi.name for abi in self.abis]
         (folder / "README.md").write_text(render(__name__, readme, view), encoding="utf-8")
         return [*names, *headers, "README.md"]
+
+    def package_together(
+        self,
+        models: Sequence[tuple[Sequence[Program], Mapping[str, bytes], PackageOptions]],
+        folder: Path,
+    ) -> list[str]:
+        """Write one AAR of several models into `folder`, with a class for each, and one runtime. Beside it, in a folder
+        for each model, is the source in Kotlin. Returns the names of the files.
+
+        Raises `UsageError` if they cannot be in one AAR, and `ToolchainError`."""
+        from deploykit.targets.android.together import write_together
+
+        return write_together(partial(self.link, java=True), [abi.name for abi in self.abis], models, folder)
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.targets.android.running import open_engine
@@ -234,15 +210,15 @@ class AndroidTarget:
     def sources(self, folder: Path) -> list[Path]:
         raise UsageError(f"{folder} is for Android: it can be neither sanitized nor profiled; build for host for that")
 
-    def _write_headers(
-        self, program: Program, emitted: Mapping[str, bytes], folder: Path, devices: Sequence[str]
-    ) -> list[str]:
+    def _write_headers(self, model: Model, folder: Path) -> list[str]:
+        from deploykit.targets.android.models import further_sources
+
         start = f"{self.abis[0].name}-"
         (folder / INCLUDE).mkdir()
-        found = {name.removeprefix(start): data for name, data in emitted.items() if name.startswith(start)}
+        found = {name.removeprefix(start): data for name, data in model.emitted.items() if name.startswith(start)}
         texts = {name: data for name, data in found.items() if name.endswith(".h")}
-        further = _further(program)
-        if devices:
+        further = further_sources(model.programs[0])
+        if model.view["on_gpu"]:
             further = (*further, runtime.DRIVER_HEADER, runtime.INCLUDE / "gpu.h")
         for header in (*HEADERS, *(path for path in further if path.suffix == ".h" and path != runtime.TEXT_TABLES)):
             texts[header.name] = header.read_bytes()
@@ -250,137 +226,45 @@ class AndroidTarget:
             (folder / INCLUDE / name).write_bytes(data)
         return [f"{INCLUDE}/{name}" for name in texts]
 
-    def _link(
-        self,
-        programs: Sequence[Program],
-        view: Mapping[str, Any],
-        emitted: Mapping[str, bytes],
-        scratch: Path,
-        *,
-        java: bool,
-    ) -> dict[str, Path]:
-        """The libraries for C by ABI, in `scratch`. With `java` those for Java are beside them, in folders `JNI`, and
-        those for Linux in folders `LINUX`. `programs` are those for CPUs."""
+    def link(self, models: Sequence[Model], name: str, scratch: Path, *, java: bool) -> Libraries:
+        """The libraries by ABI, in `scratch`: those for C of one model, and with `java` those for Java."""
         from deploykit.basics.parallel import each
-        from deploykit.targets.android.abis import by_abi
-        from deploykit.targets.android.linking import link
-        from deploykit.targets.host import exported
+        from deploykit.targets.android import linking
+        from deploykit.targets.android.abis import JVM_MACHINES, MACOS
+        from deploykit.targets.android.models import Libraries, interface_for_java
 
-        program = programs[0]
-        further = _further(program)
-        exports = [*exported(view["functions"], instances=program.runs_instances), "dk_*", *answers.exported(program)]
-        if view["on_gpu"] is not None:
-            further = (*further, *runtime.gpu_sources(view["devices"], instances=program.runs_instances))
-            exports += exported(view["on_gpu"]["functions"], instances=False, on_gpu=True)
-            exports += [f"{view['on_gpu']['prefix']}_{device}" for device in view["devices"]]
-        shared = [path for path in further if path.suffix == ".c"]
-        macros = _macros(program, view) if java else None
+        shared = dict.fromkeys(path for model in models for path in model.shared)
+        java_class = None if len(models) == 1 else models[0].java_class("Library")
+        interfaces = [(model, interface_for_java(model, models) if java else None) for model in models]
+        file = f"lib{name}.so"
 
-        def linked(abi: Abi) -> Path:
-            place, name = scratch / abi.name, f"lib{view['prefix']}.so"
-            outputs = {place / "out" / name: exports} | ({place / JNI / name: ["JNI_OnLoad"]} if java else {})
-            on_linux = place / LINUX / name if java and abi.machine in JVM_MACHINES else None
+        def linked(abi: Abi) -> None:
+            place = scratch / abi.name
+            outputs = {place / "out" / file: models[0].exports} if len(models) == 1 else {}
+            outputs |= {place / JNI / file: ["JNI_OnLoad"]} if java else {}
+            on_linux = place / LINUX / file if java and abi.machine in JVM_MACHINES else None
             if on_linux is not None:
                 outputs[on_linux] = ["JNI_OnLoad"]
-            place.mkdir()
-            for file, data in emitted.items():
-                if file.startswith(f"{abi.name}-"):
-                    (place / file.removeprefix(f"{abi.name}-")).write_bytes(data)
-            levels = ",".join(f'"{part.cpu}"' for part in by_abi(programs, [abi])[abi.name])
-            of_abi = None if macros is None else macros | {"DK_LEVELS": levels}
-            link(abi, place, sorted(place.glob("*.o")), outputs, shared, of_abi, on_linux)
-            return place / "out" / name
+            parts = [model.part(abi, place / f"of-{model.view['prefix']}", macros) for model, macros in interfaces]
+            linking.link(abi, parts, outputs, shared, on_linux, java_class)
+            if java and MACOS in models[0].view["jvm"] and abi.machine in JVM_MACHINES:
+                mac = place / MACOS
+                own = [model.part(abi, mac / model.view["prefix"], macros, macos=True) for model, macros in interfaces]
+                linking.link_for_macos(abi.machine, own, mac / f"lib{name}.dylib", shared, java_class)
 
-        return dict(zip((abi.name for abi in self.abis), each(linked, self.abis), strict=True))
-
-
-def _further(program: Program) -> tuple[Path, ...]:
-    """The sources beside the core that a model needs, except those for GPUs."""
-    own = runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances)
-    return (*own, *answers.sources(program))
-
-
-def _names(prefix: str, own: AndroidOptions) -> dict[str, Any]:
-    """The names of the Java package and of the Maven artifact, and whether the weights are apart. Raises `UsageError`
-    for names that cannot be."""
-    from deploykit.targets.android.java import KEYWORDS, class_name, is_free, package_name
-
-    package = package_name(prefix) if own.package is None else own.package
-    if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):
-        raise UsageError(f"'{package}' cannot be the name of a Java package: choose one like com.acme.model")
-    if own.weights not in (INSIDE, APART):
-        raise UsageError(f"weights of an AAR are {INSIDE} or {APART}, not '{own.weights}'")
-    chosen = class_name(prefix) if own.class_ is None else own.class_
-    if not _CLASS.fullmatch(chosen) or not (own.class_ is None or is_free(chosen)):
-        raise UsageError(f"'{chosen}' cannot be the name of the model's class: choose another one, like Digits")
-    names = {"package": package, "group": own.group, "release": own.version, "class": chosen}
-    for name in ("group", "release"):
-        if not _WORD.fullmatch(names[name]):
-            raise UsageError(f"'{names[name]}' cannot be part of Maven coordinates: use letters, digits, '.', '_', '-'")
-    return {**names, "apart": own.weights == APART}
-
-
-def _licenses(program: Program, options: PackageOptions) -> dict[str, Any]:
-    """What the texts of an AAR say of licences, and of a page about the model."""
-    own = options.own or AndroidOptions()
-    license_ = license_of_model(options.place, program.license, own.license)
-    return {"url": own.url, "model_license": license_.name, "license_file": license_.text}
-
-
-def _macros(program: Program, view: Mapping[str, Any]) -> dict[str, str | int]:
-    widest = max((constant.data.dtype.itemsize for constant in program.constants), default=4)
-    java_class = f"{view['package']}.Native".replace(".", "/")
-    macros: dict[str, str | int] = {
-        "DK_JAVA_CLASS": f'"{java_class}"',
-        "DK_WEIGHTS_ALIGNMENT": max(widest, 4),
-        "DK_WEIGHTS_HASH": f'"{view["weights_hash"]}"',
-        "DK_MOST_DIMS": max(len(function["dims"]) for function in view["functions"]) or 1,
-        "DK_PROGRAMS(PLAIN,STATEFUL)": _programs(view["functions"]),
-    }
-    macros |= {"DK_TEXTS": 1} if view["texts"] or view["messages"] else {}
-    macros |= {"DK_SPEAKS": 1} if view["messages"] and view["messages"]["speaks"] else {}
-    macros |= {"DK_MASKS": 1} if view["texts"] is not None and view["texts"]["kind"] == "fill" else {}
-    macros |= {
-        f"DK_{kind.upper()}": f"{view['prefix']}_task" for kind in ("messages", "pictures", "sounds") if view[kind]
-    }
-    if view["on_gpu"] is not None:
-        macros |= {"DK_GPU_PROGRAMS(PLAIN,STATEFUL)": _programs(view["on_gpu"]["functions"])}
-        macros |= {"DK_ON_GPU": view["on_gpu"]["prefix"]}
-        macros |= {f"DK_{device.upper()}": 1 for device in view["devices"]}
-    return macros
-
-
-def _programs(functions: Sequence[Mapping[str, Any]]) -> str:
-    """The functions of a model as `jni_programs.c` takes them."""
-    return " ".join(
-        f"STATEFUL({function['prefix']}, {function['states']['range']})"
-        if function["states"]
-        else f"PLAIN({function['prefix']})"
-        for function in functions
-    )
-
-
-def _digest(emitted: Mapping[str, bytes]) -> str:
-    """A text that is another one for other kernels."""
-    digest = hashlib.blake2b(digest_size=8)
-    for name in sorted(emitted):
-        digest.update(name.encode())
-        digest.update(emitted[name])
-    return digest.hexdigest()
-
-
-def _steps(programs: Sequence[Program]) -> bytes:
-    """The names of the steps of each program, for profiles: lines `= <CPU> ...`, and behind each the steps of these
-    programs in order, with a tab and what it computes if it takes time."""
-    from deploykit.compiler.program.plan import plan_of
-
-    texts: dict[str, list[str]] = {}
-    for program in programs:
-        plan = plan_of(program, program.public[0])
-        results = {entry.step: f"\t{entry.result}" for entry in plan.work}
-        text = "".join(f"{name}{results.get(number, '')}\n" for number, name in enumerate(plan.steps))
-        texts.setdefault(text, []).append(program.level)
-    return "".join(f"= {' '.join(names)}\n{text}" for text, names in texts.items()).encode()
+        each(linked, self.abis)
+        found = {kind: {abi: scratch / abi.name / kind / file for abi in self.abis} for kind in ("out", JNI, LINUX)}
+        found[MACOS] = {abi: scratch / abi.name / MACOS / f"lib{name}.dylib" for abi in self.abis}
+        return Libraries(
+            native={abi.name: path for abi, path in found["out"].items() if path.exists()},
+            java={abi.name: path for abi, path in found[JNI].items() if path.exists()},
+            on_jvm={
+                f"{system}-{abi.machine}": path
+                for system in (LINUX, MACOS)
+                for abi, path in found[system].items()
+                if path.exists()
+            },
+        )
 
 
 def _copied(libraries: Mapping[str, Path], folder: Path) -> list[str]:

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
 
 
+MACOS, MACOS_VERSION = "macos", "11.0"
+"""The first version of macOS that has Arm."""
+
+JVM_MACHINES = ("x86_64", "aarch64")
+"""The machines whose library a JVM can load in tests."""
+
+
 @dataclass(frozen=True)
 class Abi:
     """One ABI by its name in Android. `levels` are the CPUs that kernels are compiled for, the best first; every device
@@ -35,6 +42,10 @@ class Abi:
         """The CPU of a level."""
         cpu = find_cpu(level)
         return replace(cpu, features=(*cpu.features, *self.features))
+
+    def cpu_on_macos(self, level: str) -> Cpu:
+        """The CPU of a level in a Mac, for tests on its JVM."""
+        return replace(find_cpu(level), triple=f"{self.machine}-apple-macosx{MACOS_VERSION}.0")
 
 
 _ARM64 = ("armv8.2-a+dotprod+fullfp16+i8mm", "armv8.2-a+dotprod+fullfp16", "armv8-a")

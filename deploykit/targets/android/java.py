@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from deploykit.basics.dtypes import logical_dtype
+from deploykit.errors import UsageError
 from deploykit.targets.android.instances import instances_view
 from deploykit.targets.templates import render
 
@@ -32,6 +34,11 @@ KINDS = {
     "bool": "byte",
 }
 """The Java types of elements, by storage dtype."""
+
+OF_ONE_MODEL = frozenset(
+    ("Function", "Gpus", "Native", "Pictures", "RaggedPorts", "Scores", "Session", "Sounds", "Texts", "Instances")
+)
+"""The classes that each model of a package has for itself. The others are shared."""
 
 CLASSES = (
     *(
@@ -176,22 +183,64 @@ _PROMPTS = {True: 'user("What is the capital of France?")', False: 'text("Once u
 _OF = {"texts": "a text", "pictures": "a picture", "sounds": "a sound", "messages": "a prompt"}
 
 
-def sources(view: Mapping[str, Any]) -> dict[str, str]:
-    """The sources by path. `view` is that of `package_view`, with the name of the package."""
+def sources(views: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The sources of one package by path, with a class for each model. A view is that of `package_view`, with the name
+    of the package. Raises `UsageError` if two classes have one name."""
+    models = [model_view(view) for view in views]
+    texts: dict[str, str] = {}
+    for view, model in zip(views, models, strict=True):
+        own = _of_model(view, model)
+        if taken := texts.keys() & own:
+            raise UsageError(f"two classes are called {Path(min(taken)).stem}: choose others with --set class=A,B")
+        texts |= own
+    shared = _of_all(views, models)
+    if taken := texts.keys() & shared:
+        raise UsageError(
+            f"'{Path(min(taken)).stem}' cannot be the name of a model's class: choose another one, like Digits"
+        )
+    return texts | shared
+
+
+def _of_model(view: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, str]:
+    """The class of a model, and those that it shares with no other."""
     folder = str(view["package"]).replace(".", "/")
-    model = model_view(view)
     texts = {f"{folder}/{model['class']}.java": render(_PACKAGE, "java/Model.java", model)}
     for name in (*CLASSES, *_further(model)):
-        texts[f"{folder}/{name}.java"] = render(_PACKAGE, f"java/{name}.java", {**view, **model})
-    exceptions = [name for name in EXCEPTIONS if name != "BusyException" or model["messages"]]
-    for name, (base, meaning) in ((name, EXCEPTIONS[name]) for name in exceptions):
-        own = {"package": view["package"], "exception": name, "base": base, "meaning": meaning}
-        texts[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
+        if name in OF_ONE_MODEL:
+            texts[f"{folder}/{model['own']}{name}.java"] = render(_PACKAGE, f"java/{name}.java", {**view, **model})
     for kind, made in (("dataclass", "dataclasses"), ("interface", "interfaces")):
         for own in model["instances"][made] if model["instances"] else ():
             text = render(_PACKAGE, f"java/{kind}_of.java", {"package": view["package"], **own})
             texts[f"{folder}/{own['class']}.java"] = text
     return texts
+
+
+def _of_all(views: Sequence[Mapping[str, Any]], models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The classes that models share. What those say that only one model has is from its view."""
+    folder = str(views[0]["package"]).replace(".", "/")
+    found: dict[str, str] = {}
+    for view, model in zip(views, models, strict=True):
+        own = {**view, **model, "answers": _labels(models), "compared": any(map(_is_compared, models))}
+        names = [name for name in (*CLASSES, *_further(model)) if name not in OF_ONE_MODEL]
+        found |= {f"{folder}/{name}.java": render(_PACKAGE, f"java/{name}.java", own) for name in names}
+    spoken = any(model["messages"] for model in models)
+    for name, (base, meaning) in EXCEPTIONS.items():
+        if spoken or name != "BusyException":
+            own = {"package": views[0]["package"], "exception": name, "base": base, "meaning": meaning}
+            found[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
+    return found
+
+
+def _is_compared(model: Mapping[str, Any]) -> bool:
+    """Whether the results of a device are compared with those of the CPU."""
+    return bool(model["on_gpu"]) and not model["stateful"]
+
+
+def _labels(models: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the class of labels says of them."""
+    found = [model["answers"] for model in models if model["answers"]["kind"] == "classify"]
+    alike = {(each["of"], each["score_text"]) for each in found}
+    return {"of": "an input", "score_text": "as the model gives it"} if len(alike) > 1 else (found or [{}])[0]
 
 
 def coroutines(view: Mapping[str, Any]) -> tuple[str, str]:
@@ -246,7 +295,7 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
     found = [_function(own, name, view["stateful"]) for own, name in zip(functions, names, strict=True)]
     states = _states(view["stateful"]) if view["stateful"] else None
     return {
-        **{name: view[name] for name in ("package", "prefix", "on_gpu")},
+        **{name: view[name] for name in ("package", "prefix", "on_gpu", "own", "library")},
         "weights_bytes": view["file_bytes"],
         "class": name,
         "functions": found,

@@ -1,5 +1,5 @@
-"""Links a model's library for one ABI: kernels, host code, the thread pool, the drivers of GPUs, and for Java the calls
-of its interface.
+"""Links a library of a model, or of several, for one ABI: kernels, host code, the thread pool, the drivers of GPUs, and
+for Java the calls of its interface. What is the same for all models is there once.
 
 Android's C library is neither present nor needed: its functions are declared in `runtime/android/include`, and the
 linker gets libraries of the same names with empty functions.
@@ -7,7 +7,8 @@ linker gets libraries of the same names with empty functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploykit import runtime
@@ -17,7 +18,7 @@ from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import Compiler, compiled, find_android_compiler
 from deploykit.compiler.devices.gpu import NATIVE_GPU
 from deploykit.targets import answers
-from deploykit.targets.android.abis import Abi
+from deploykit.targets.android.abis import MACOS, MACOS_VERSION, Abi
 from deploykit.targets.stubs import LOADER, MATHEMATICS, stub
 
 _SYSTEM = """
@@ -52,44 +53,52 @@ _SMALL = {*runtime.CHECKS, *runtime.gpu_sources(CODE, instances=False)}
 _SHARED = (*runtime.CORE, runtime.THREADS, runtime.CPU)
 
 
+_OF_MODEL = """
+dk_register dk_function_count dk_on_cpu dk_on_gpu dk_share_memory dk_leave_gpu dk_close_writer
+JNI_open JNI_adapter JNI_leave JNI_answerBytes JNI_openAnswers JNI_beginAnswer JNI_stepAnswer JNI_render
+JNI_pictureSize JNI_preparePicture JNI_objects JNI_segments JNI_soundCount JNI_prepareSound JNI_letters
+"""
+"""The functions and tables of the interface for Java that each model of a library has for itself."""
+
+_SHARED_BY_MODELS = {"DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+_OF_ONE_MODEL = {
+    "DK_ON_GPU": runtime.ANDROID_JNI_GPU,
+    "DK_MESSAGES": runtime.ANDROID_JNI_MESSAGES,
+    "DK_PICTURES": runtime.ANDROID_JNI_PICTURES,
+    "DK_SOUNDS": runtime.ANDROID_JNI_SOUNDS,
+}
+"""By the macro that a model has: further sources of the interface for Java."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model in a library: the C files in `folder`, and objects. `java`: the macros of its interface for Java."""
+
+    prefix: str
+    folder: Path
+    objects: tuple[Path, ...]
+    java: Mapping[str, str | int] | None = None
+
+
 def link(
     abi: Abi,
-    folder: Path,
-    objects: Iterable[Path],
+    parts: Sequence[Part],
     outputs: Mapping[Path, Sequence[str]],
     shared: Iterable[Path] = (),
-    java: Mapping[str, str | int] | None = None,
     on_linux: Path | None = None,
+    java_class: str | None = None,
 ) -> None:
-    """Link `objects`, the C files of `folder` and the sources `shared` by all models into libraries, `outputs` by path
-    with the symbols that each exports; that at `on_linux` is for Linux instead of Android. `java`: the macros of the
-    interface for Java, for libraries that Java loads, and whose steps can be timed.
+    """Link models, and the sources `shared` by all of them, into libraries, `outputs` by path with the symbols that
+    each exports; that at `on_linux` is for Linux instead of Android. Java loads libraries of models with macros for it,
+    and can time their steps. `java_class` gives each of several models its functions.
 
     Raises `ToolchainError` with the linker's message."""
     compiler = find_android_compiler(abi.triple)
-    own = (runtime.ANDROID_INCLUDE, runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU)
-    places = (*own, *answers.INCLUDED)
-    macros = [f"-D{name}={value}" for name, value in (java or {}).items()]
-    scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
-    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *abi.options, *(f"-I{path}" for path in places))
     with Scratch() as place:
         scratch = Path(place)
-
-        def made(source: Path) -> Path:
-            further = ["-O1"] if source.name.endswith("_control.c") else []
-            further += ["-DDK_PROFILE"] if java is not None else []
-            compiler.compile(source, scratch / f"{source.stem}.o", *options, f"-I{folder}", *further)
-            return scratch / f"{source.stem}.o"
-
-        inputs = [*objects, *each(made, sorted(folder.glob("*.c")))]
-        for source in (*_SHARED, *shared, *((runtime.ANDROID_ARM,) if abi.machine == "arm" else ())):
-            inputs.append(scratch / f"shared-{source.stem}.o")
-            size = ("-Os",) if source in _SMALL else ()
-            further = ("-fno-builtin",) if source == runtime.ANDROID_ARM else macros if source in runtime.CORE else ()
-            inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *further))
-        for source in _java_sources(java):
-            inputs.append(scratch / f"shared-{source.stem}.o")
-            compiler.compile(source, inputs[-1], *options, *macros, "-Os", f"-I{folder}")
+        arm = (runtime.ANDROID_ARM,) if abi.machine == "arm" else ()
+        options = (*abi.options, f"-I{runtime.ANDROID_INCLUDE}")
+        inputs = _objects(compiler, parts, (*shared, *arm), options, java_class, scratch)
         version = scratch / "exports.map"
         for output, exports in outputs.items():
             version.write_text(f"{{ global: {''.join(f'{name};' for name in exports)} local: *; }};\n")
@@ -98,14 +107,86 @@ def link(
             compiler.link_alone([*inputs, *stubs], output, *_linked(output.name, version))
 
 
-def _java_sources(macros: Mapping[str, str | int] | None) -> tuple[Path, ...]:
-    """The sources of the interface for Java; `macros` are None without one."""
-    if macros is None:
+def with_own_halves(data: bytes) -> bytes:
+    """An object for macOS whose conversions of half precision have names of their own. The linker would take those of
+    the system instead, which on x86-64 are called in another way."""
+    return data.replace(b"___extendhfsf2\0", b"___dk_extendhf\0").replace(b"___truncsfhf2\0", b"___dk_truncsf\0")
+
+
+def link_for_macos(
+    machine: str, parts: Sequence[Part], output: Path, shared: Iterable[Path] = (), java_class: str | None = None
+) -> None:
+    """Link the library that a JVM of macOS loads, as `link` does. Its C library is that of the system.
+
+    Raises `ToolchainError` with the linker's message."""
+    compiler = find_android_compiler(f"{machine}-{MACOS}.{MACOS_VERSION}")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with Scratch() as place:
+        options = ("-fvisibility=hidden", f"-I{runtime.MACOS_INCLUDE}")
+        inputs = _objects(compiler, parts, shared, options, java_class, Path(place))
+        compiler.link_library(inputs, output, f"-Wl,-install_name,@rpath/{output.name}")
+
+
+def _objects(
+    compiler: Compiler,
+    parts: Sequence[Part],
+    shared: Iterable[Path],
+    further: Sequence[str],
+    java_class: str | None,
+    scratch: Path,
+) -> list[Path]:
+    """The objects of a library, in `scratch`. `further` are the options of its system."""
+    places = (runtime.INCLUDE, runtime.CPU_HEADER.parent, runtime.BATCHING, runtime.GPU, *answers.INCLUDED)
+    scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
+    options = (*_OPTIONS, scalars, "-DDK_STOPPABLE", "-DDK_PHONE", *further, *(f"-I{path}" for path in places))
+    macros = {name for part in parts for name in part.java or ()}
+    core = [f"-DDK_WEIGHTS_ALIGNMENT={part.java['DK_WEIGHTS_ALIGNMENT']}" for part in parts[:1] if part.java]
+    inputs = [path for part in parts for path in _compiled(compiler, part, options, scratch, len(parts) > 1)]
+    for source in (*_SHARED, *shared):
+        inputs.append(scratch / f"shared-{source.stem}.o")
+        size = ("-Os",) if source in _SMALL else ()
+        own = ("-fno-builtin",) if source == runtime.ANDROID_ARM else core if source in runtime.CORE else ()
+        inputs[-1].write_bytes(compiled(compiler, source, *options, *size, *own))
+    masks = ("-DDK_MASKS",) if "DK_MASKS" in macros else ()
+    for source in _java_sources(macros):
+        inputs.append(scratch / f"shared-{source.stem}.o")
+        compiler.compile(source, inputs[-1], *options, *masks, "-Os")
+    if java_class is not None:
+        models = " ".join(f"X({part.prefix})" for part in parts)
+        inputs.append(scratch / "models.o")
+        named = (f'-DDK_JAVA_CLASS="{java_class}"', f"-DDK_MODELS(X)={models}")
+        compiler.compile(runtime.ANDROID_JNI_MODELS, inputs[-1], *options, *named, "-Os")
+    return inputs
+
+
+def _compiled(compiler: Compiler, part: Part, options: Sequence[str], scratch: Path, several: bool) -> list[Path]:
+    """The objects of a model. With several models in a library, its interface for Java has names of its own."""
+    place = scratch / part.prefix
+    place.mkdir()
+    including = (*options, f"-I{part.folder}")
+
+    def made(source: Path) -> Path:
+        further = ["-O1"] if source.name.endswith("_control.c") else []
+        further += ["-DDK_PROFILE"] if part.java is not None else []
+        compiler.compile(source, place / f"{source.stem}.o", *including, *further)
+        return place / f"{source.stem}.o"
+
+    objects = [*part.objects, *each(made, sorted(part.folder.glob("*.c")))]
+    macros = {**(part.java or {}), **({name: f"{part.prefix}_{name}" for name in _OF_MODEL.split()} if several else {})}
+    further = [path for macro, path in _OF_ONE_MODEL.items() if macro in macros]
+    for source in (*runtime.ANDROID_JNI, *further) if part.java is not None else ():
+        objects.append(place / f"java-{source.stem}.o")
+        compiler.compile(
+            source, objects[-1], *including, *(f"-D{name}={value}" for name, value in macros.items()), "-Os"
+        )
+    return objects
+
+
+def _java_sources(macros: Collection[str]) -> tuple[Path, ...]:
+    """The sources of the interface for Java that models share; without macros there is no interface."""
+    if not macros:
         return ()
-    further = {"DK_ON_GPU": runtime.ANDROID_JNI_GPU, "DK_TEXTS": runtime.ANDROID_JNI_TEXT}
-    further |= {"DK_MESSAGES": runtime.ANDROID_JNI_MESSAGES}
-    further |= {"DK_PICTURES": runtime.ANDROID_JNI_PICTURES, "DK_SOUNDS": runtime.ANDROID_JNI_SOUNDS}
-    return (*runtime.ANDROID_JNI, *(path for macro, path in further.items() if macro in macros))
+    return (runtime.ANDROID_JNI_PROFILE, *(path for macro, path in _SHARED_BY_MODELS.items() if macro in macros))
 
 
 def _linked(name: str, version: Path) -> list[str]:

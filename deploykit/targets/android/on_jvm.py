@@ -244,5 +244,5 @@ def _package_of(jar: Path) -> str:
     """The package of the classes in a jar."""
     with zipfile.ZipFile(jar) as archive:
         paths = [Path(name) for name in archive.namelist() if name.endswith(".class")]
-    native = next(path for path in paths if path.stem == "Native")
-    return str(native.parent).replace("/", ".")
+    library = next(path for path in paths if path.stem == "Library")
+    return str(library.parent).replace("/", ".")

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploykit.artifact.manifest import Manifest
+from deploykit.artifact.manifest import MANIFEST, Manifest, files_of
 from deploykit.engines import Engine, EngineOptions
 from deploykit.engines.native.bionic import first_that_runs, open_bionic
 from deploykit.errors import ArtifactError, UsageError
@@ -32,8 +32,8 @@ def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: Engine
     Raises `ArtifactError`, `ToolchainError`, and `UsageError` if the options cannot be met."""
     if options.cpu is not None:
         raise UsageError("an artifact for Android chooses its kernels itself")
-    found = _libraries(folder, manifest, scratch)
     in_java = os.environ.get(CHOICE) == JAVA
+    found = _libraries(folder, manifest, scratch, in_java=in_java)
     abi = _for_java(folder, found, scratch) if in_java else _chosen(found)
     place = scratch if (scratch / JNI).exists() else folder
     own = scratch / abi
@@ -42,7 +42,10 @@ def open_engine(folder: Path, manifest: Manifest, scratch: Path, options: Engine
     def native() -> Engine:
         return open_bionic(MACHINES[abi], found[abi], folder / "include", place, manifest, own, options)
 
-    return OnJvm(scratch, scratch / JNI / abi / found[abi].name, manifest, options, native) if in_java else native()
+    if not in_java:
+        return native()
+    (library,) = (scratch / JNI / abi).iterdir()
+    return OnJvm(scratch, library, manifest, options, native)
 
 
 def _for_java(folder: Path, found: Mapping[str, Path], scratch: Path) -> str:
@@ -65,10 +68,13 @@ def _chosen(found: Mapping[str, Path]) -> str:
     return next(abi for abi in found if MACHINES[abi] == machine)
 
 
-def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Path]:
-    """The libraries for C by ABI. What an AAR holds is unpacked in `scratch`."""
+def _libraries(folder: Path, manifest: Manifest, scratch: Path, *, in_java: bool) -> dict[str, Path]:
+    """The libraries for C by ABI. What an AAR holds is unpacked in `scratch`: for Java also that of several models, of
+    which the folder is one."""
     name = f"lib{manifest.prefix}.so"
     archives = [folder / file.name for file in manifest.files if file.name.endswith(".aar")]
+    if in_java and not archives and (folder.parent / MANIFEST).exists():
+        archives = [folder.parent / file.name for file in files_of(folder.parent) if file.name.endswith(".aar")]
     for archive in archives:
         try:
             with zipfile.ZipFile(archive) as unpacked:
@@ -76,7 +82,7 @@ def _libraries(folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Pat
         except (OSError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{archive} cannot be read ({error}): build the model again") from error
         assets = scratch / "assets" / manifest.prefix
-        if (folder / WEIGHTS).exists():  # they are apart
+        if (folder / WEIGHTS).exists() and not (assets / WEIGHTS).exists():  # they are apart
             (assets / WEIGHTS).symlink_to((folder / WEIGHTS).resolve())
         for file in assets.glob("*"):
             if file.name == WEIGHTS:

@@ -60,7 +60,7 @@ public final class Lookup implements AutoCloseable {
         Lookup model = new Lookup(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
         if (!model.weightsMapped()) {
-            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+            AndroidSystem.warnOfCopy("lookup", WEIGHTS_BYTES);
         }
         return model;
     }
