@@ -32,14 +32,18 @@ def slopes(heads: int, greatest: float = 8.0) -> np.ndarray:
     return np.concatenate([sequence(whole), sequence(2 * whole)[::2]])[:heads]
 
 
-def biases(text: Text, slopes: np.ndarray, *, factor: float = 1.0, narrow: bool = False) -> Tensor:
-    """The table (heads, positions) for texts of the greatest length, times `factor`. `narrow` says that slopes,
-    positions and their products are rounded to bfloat16, as in models that were trained so."""
-    assert text.longest is not None
-    positions = np.arange(-(-text.longest // PAGE) * PAGE, dtype=np.float32)
+def table(slopes: np.ndarray, longest: int, *, factor: float = 1.0, narrow: bool = False) -> np.ndarray:
+    """The table (heads, positions) for whole pages of a text of so many tokens, times `factor`. `narrow` says that
+    slopes, positions and their products are rounded to bfloat16, as in models that were trained so."""
+    positions = np.arange(-(-longest // PAGE) * PAGE, dtype=np.float32)
 
     def rounded(x: np.ndarray) -> np.ndarray:
-        return x.astype(ml_dtypes.bfloat16).astype(np.float32) if narrow else x
+        return np.asarray(x.astype(ml_dtypes.bfloat16), np.float32) if narrow else x
 
-    table = rounded(rounded(slopes)[:, None] * rounded(positions)) * np.float32(factor)
-    return text.ids.of(text.ids.ctx.constant(table))
+    return rounded(rounded(slopes)[:, None] * rounded(positions)) * np.float32(factor)
+
+
+def biases(text: Text, slopes: np.ndarray, *, factor: float = 1.0, narrow: bool = False) -> Tensor:
+    """The table for the longest text."""
+    assert text.longest is not None
+    return text.ids.of(text.ids.ctx.constant(table(slopes, text.longest, factor=factor, narrow=narrow)))
