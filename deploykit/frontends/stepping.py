@@ -77,6 +77,7 @@ def attended(
     scale: float,
     window: int | None = None,
     softcap: float = 0.0,
+    biases: Value | None = None,
 ) -> Value:
     """Attention of a layer to queries, keys and values (1, tokens, heads * size), of which the last two are remembered
     (`operators.pages`)."""
@@ -85,7 +86,7 @@ def attended(
     names = (name, scales_name(name))
     cache = pages.stored(Cache(*(states[name] for name in names if name in states)), keys, values)
     states.update(zip(names, (part for part in cache if part is not None), strict=False))
-    return pages.attended(queries, cache, scale=scale, window=window, softcap=softcap)
+    return pages.attended(queries, cache, scale=scale, window=window, softcap=softcap, biases=biases)
 
 
 def context_of(bounds: DimBounds, possible: int | None) -> int:

@@ -28,6 +28,15 @@ class Attention:
     window: int | None = None
     softcap: float = 0.0
     dtype: str = "float32"
+    biased: bool = False
+
+    @property
+    def biases(self) -> np.ndarray | None:
+        """What is added to scores (heads, positions)."""
+        if not self.biased:
+            return None
+        shape = (self.heads * self.group, BLOCKS * PAGE)
+        return np.asarray(np.random.default_rng(8).normal(size=shape) * 3, np.float32)
 
     @property
     def scale(self) -> float:
@@ -53,7 +62,14 @@ class Attention:
             places = (given["positions"], given["sequences"], given["table"])
             found = Pages.checked(ctx, *places, pages, BLOCKS * PAGE)
             changed, operands = dict(states), (given["queries"], given["keys"], given["values"])
-            y = attended(found, changed, 0, operands, scale=self.scale, window=self.window, softcap=self.softcap)
+            biases = None if self.biases is None else ctx.constant(self.biases)
+            y = attended(
+                *(found, changed, 0, operands),
+                scale=self.scale,
+                window=self.window,
+                softcap=self.softcap,
+                biases=biases,
+            )
             return {"attended": y}, changed
 
         narrow = (1, tokens, self.heads * self.size)
@@ -69,6 +85,8 @@ class Attention:
         scores = np.einsum("qhd,khd->hqk", queries, keys) * self.scale
         if self.softcap:
             scores = np.tanh(scores / self.softcap) * self.softcap
+        if self.biases is not None:
+            scores += self.biases[:, None, : len(queries)]
         back = np.arange(len(queries))[:, None] - np.arange(len(queries))
         seen = (back >= 0) & (back < (self.window or len(queries)))
         scores = np.where(seen, scores, -np.inf)
@@ -84,6 +102,10 @@ CASES = {
     "halves": Attention(2, 2, 16, window=40, dtype="float16"),
     "odd halves": Attention(1, 3, 5, dtype="float16"),
     "bytes": Attention(2, 2, 64, window=40, dtype="int8"),
+    "biases": Attention(2, 3, 32, biased=True),
+    "biases of odd heads": Attention(3, 1, 6, window=40, biased=True),
+    "biases and halves": Attention(1, 12, 32, dtype="float16", biased=True),
+    "biases and bytes": Attention(2, 2, 64, dtype="int8", biased=True),
     "odd bytes": Attention(1, 3, 5, softcap=3.0, dtype="int8"),
 }
 

@@ -18,6 +18,7 @@ import deploykit
 from deploykit.errors import DataError, UsageError
 from deploykit.sessions.session import Session
 from tests.language.models import END, TEMPLATE, WORDS, write_language_model
+from tests.language.windows import without_oldest
 
 MESSAGES = [{"role": "user", "content": "abc"}]
 
@@ -210,14 +211,8 @@ def test_the_context_is_never_exceeded(session: Session) -> None:
 @pytest.mark.parametrize("draft", [None, "ngram"])
 def test_a_text_goes_on_without_its_oldest_tokens(session: Session, sinks: int, draft: str | None) -> None:
     """The scores are those of a text that consists of the tokens that are kept."""
-    context = session.language.task.context
     tokens = [int(token) for token in session.language.tokenizer.encode("abcdefgh" * 4).ids]
-    kept, expected = list(tokens), []
-    while len(expected) < 60:
-        expected.append(int(session.logits(kept)[-1].argmax()))
-        kept.append(expected[-1])
-        if len(kept) > context:
-            kept = kept[:sinks] + kept[len(kept) - (context - sinks) // 2 :]
+    expected = without_oldest(session, tokens, 60, sinks)
     given = {"max_tokens": 60, "ignore_end": True, "overflow": "window", "sinks": sinks, "draft": draft}
     answer = session.generate(tokens, **given)
     answer.read()

@@ -17,8 +17,9 @@ from tests.runtimes import Runtime
 
 NAMES = [name for name, case in CASES.items() if case.architecture.endswith(SCORES)]
 
-EVERYWHERE = ("llama3", "mistral", "gemma2", "lfm2")
-"""Those that run on all runtimes: positions that are scaled, a window, scores with a bound, and states."""
+EVERYWHERE = ("llama3", "mistral", "gemma2", "falcon-alibi", "lfm2")
+"""Those that run on all runtimes: positions that are scaled, a window, scores with a bound, positions that are added to
+scores, and states."""
 
 
 def texts_of(stored: Golden) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -16,10 +16,10 @@ neighbouring channels, so that they are added for a vector of channels. No sum g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tvm import ir, te, tirx
 
@@ -195,23 +195,30 @@ class Pages:
         scale: float,
         window: int | None = None,
         softcap: float = 0.0,
+        biases: Value | None = None,
     ) -> Value:
         """Attention of the `queries` (1, tokens, heads * size) of the tokens to the keys and values of their sequences,
         up to their own positions; with a `window` to so many, the own included. A group of neighbouring heads of
-        queries shares a head of keys. Scores have a size below `softcap`, if it is not 0."""
+        queries shares a head of keys. Scores have a size below `softcap`, if it is not 0. With `biases` (heads of
+        queries, positions), the entry of a key is added to its score, less that of the query; there are entries for all
+        tokens of all pages of a sequence."""
         heads, size = _extents(cache.numbers)
         group = int(queries.shape[2]) // (heads * size)
         together = next(n for n in range(group, 0, -1) if group % n == 0 and (n == 1 or n * size <= MOST_SUMS))
-        walk = _Walk(self, heads, size, together, group // together, scale, window, softcap)
+        walk = _Walk(self, heads, size, together, group // together, scale, window, softcap, biases is not None)
 
         notes = {PAGED: ATTENTION, "scale": scale, "window": window or 0, "softcap": softcap}
 
         def build(*tensors: te.Tensor) -> list[te.Tensor]:
             return imperative("attend", tensors, [(queries.shape, "float32")], walk.write, notes)
 
-        scales = [] if cache.scales is None else [cache.scales]
-        operands = (queries, cache.numbers, self.positions, self.sequences, self.table, *scales)
+        others = [x for x in (cache.scales, biases) if x is not None]
+        operands = (queries, cache.numbers, self.positions, self.sequences, self.table, *others)
         return self.ctx.kernel("paged_attention", build, *operands, dtype="float32")
+
+
+Bias: TypeAlias = "Callable[[ir.Expr], ir.Expr]"
+"""What is added to the score of a key, by its position."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +235,7 @@ class _Walk:
     scale: float
     window: int | None
     softcap: float
+    biased: bool
 
     def write(
         self,
@@ -237,10 +245,11 @@ class _Walk:
         positions: Array,
         sequences: Array,
         table: Array,
-        *others: Array,
+        *given: Array,
     ) -> None:
-        *factors, result = others
-        scales = factors[0] if factors else None
+        *others, result = given
+        biases = others.pop() if self.biased else None
+        scales = others.pop() if others else None
         rows, blocks = self.pages.table.shape
         tasks = self.heads * self.parts
         with code.shared("task", self.pages.tokens * tasks) as task:
@@ -253,6 +262,9 @@ class _Walk:
             if self.window is not None:
                 first.value = tirx.max(position - (self.window - 1), expr(0))
             sums = _Sums(code, self.group, self.size)
+            extra = (
+                [] if biases is None else [self.bias(code, biases, head, part, g, position) for g in range(self.group)]
+            )
             start = code.cell("start", tirx.truncdiv(first.value, expr(PAGE)))
             count = code.cell("count", tirx.truncdiv(position, expr(PAGE)) + 1 - start.value)
             with code.loop("step", count.value) as step:
@@ -263,7 +275,7 @@ class _Walk:
                 self.scores(code, sums, queries, cache, token, head, part, page)
                 if scales is not None:
                     self.scaled(code, sums, scales, head, page, 0)
-                self.weighted(code, sums, low, high)
+                self.weighted(code, sums, block, low, high, extra)
                 if scales is not None:
                     self.scaled(code, sums, scales, head, page, 1)
                 self.added(code, sums, cache, head, page, low, high)
@@ -311,15 +323,25 @@ class _Walk:
                     at = g * PAGE + piece + lane
                     sums.scores[at] = sums.scores[at] * scales[page.value, part, head, piece + lane]
 
-    def weighted(self, code: Code, sums: _Sums, low: Cell, high: Cell) -> None:
-        """The weights of the tokens of a page, from their scores; the sums so far are scaled to the new maximum."""
+    def bias(self, code: Code, biases: Array, head: ir.Expr, part: ir.Expr, g: int, position: ir.Expr) -> Bias:
+        """What head `g` of a part of a group adds to the score of a key by its position."""
+        row = (head * self.parts + part) * self.group + g
+        own = code.cell(f"own{g}", biases[row, position]).value
+        return lambda key: biases[row, key] - own
+
+    def weighted(self, code: Code, sums: _Sums, block: Cell, low: Cell, high: Cell, extra: Sequence[Bias]) -> None:
+        """The weights of the tokens of a page, from their scores; the sums so far are scaled to the new maximum.
+        `extra` is what is added to scores, for each head; empty: nothing."""
         for g in range(self.group):
             best = code.cell(f"best{g}", sums.greatest[g])
             for piece in range(0, PAGE, LANES):
                 with code.lanes(LANES) as lane:
                     at = g * PAGE + piece + lane
                     seen = tirx.all(expr(piece) + lane >= low.value, expr(piece) + lane <= high.value)
-                    sums.scores[at] = tirx.Select(seen, self.score(sums.scores[at]), _float(LOWEST))
+                    score = self.score(sums.scores[at])
+                    if extra:
+                        score = score + extra[g](block.value * PAGE + piece + lane)
+                    sums.scores[at] = tirx.Select(seen, score, _float(LOWEST))
             with code.loop("slot", PAGE) as slot:
                 best.value = tirx.max(best.value, sums.scores[g * PAGE + slot])
             factor = code.cell(f"factor{g}", power_of(sums.greatest[g] - best.value))

@@ -34,7 +34,7 @@ HARMLESS = frozenset(
         *("init_std", "max_length", "min_length", "do_sample", "num_beams", "temperature", "top_k", "top_p"),
         *("repetition_penalty", "length_penalty", "no_repeat_ngram_size", "early_stopping", "generation"),
         *("unsloth_version", "unsloth_fixed", "is_llama_config", "transformers.js_config", "max_sequence_length"),
-        *("prefix", "force_bos_token_to_be_generated"),
+        *("prefix", "force_bos_token_to_be_generated", "attn_impl"),
     )
 )
 """Entries that say how a model is trained, stored or used to generate, or what its labels are called."""
@@ -44,6 +44,11 @@ HARMLESS_PARTS = re.compile(r"dropout|drop_rate|pdrop|layerdrop|_token_id$")
 
 BUFFERS = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|masked_bias|(attn|attention)\.bias)$")
 """Names of tensors that old files hold although they follow from the configuration."""
+
+
+def is_harmless(name: str) -> bool:
+    """Whether an entry changes no results of any model."""
+    return name in HARMLESS or HARMLESS_PARTS.search(name) is not None or name.startswith("_")
 
 
 def check_fixed(family: Family, config: Config) -> None:
@@ -60,9 +65,8 @@ def check_read(family: Family, folder: Folder, weights: Weights) -> None:
     """Raises `UnsupportedModelError` for an entry of the configuration, and `UsageError` for a weight, that changes the
     results and was not read."""
     config = folder.config
-    known = {*config.read, *HARMLESS, *family.defaults, *family.fixed, *family.harmless}
-    unknown = config.entries.keys() - known
-    if unread := sorted(name for name in unknown if not HARMLESS_PARTS.search(name) and not name.startswith("_")):
+    known = {*config.read, *family.defaults, *family.fixed, *family.harmless}
+    if unread := sorted(name for name in config.entries.keys() - known if not is_harmless(name)):
         raise UnsupportedModelError(
             f"'{unread[0]}' is {config[unread[0]]!r} in {config.path}, and the importer of models of type "
             f"'{family.name}' does not know this entry; delete it if it does not change results"

@@ -114,7 +114,7 @@ class Attention:
     """Attention to the tokens in front. `turns` and `windows` are for each layer how its queries and keys turn by their
     positions, and how many tokens a query sees, itself included; None for not at all and for all. `bias` says whether
     queries, keys and values have one, and the result. `fused` is the name of one layer for queries, keys and values,
-    one after the other; `out` that of the one for the result."""
+    one after the other; `out` that of the one for the result. `biases` are added to scores by positions (`alibi`)."""
 
     c: Config
     text: Text
@@ -126,6 +126,7 @@ class Attention:
     norm: Norm | None = None
     scale: float | None = None
     softcap: float | None = None
+    biases: Tensor | None = None
 
     def __call__(self, m: Module, x: Tensor, number: int) -> Tensor:
         heads, turn = Heads.of(self.c), self.turns[number]
@@ -146,7 +147,18 @@ class Attention:
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, heads: Heads, number: int) -> Tensor:
         pair = (heads.queries, heads.keys)
-        return self.text.attended(q, k, v, Way(number, pair, self.scale, self.windows[number], self.softcap or 0.0))
+        way = Way(number, pair, self.scale, self.windows[number], self.softcap or 0.0, self.biases)
+        return self.text.attended(q, k, v, way)
+
+
+def group_by_group(m: Module, x: Tensor, heads: Heads, *, bias: bool) -> Sequence[Tensor]:
+    """Queries, keys and values of a layer that has them group by group: the queries that share a key, the key and the
+    value."""
+    (batch, length, _), group = x.shape, heads.queries // heads.keys
+    y = m.linear("query_key_value", x, (heads.queries + 2 * heads.keys) * heads.size, bias=bias)
+    parts = y.reshape(batch, length, heads.keys, group + 2, heads.size).split(3, group, 1, 1)
+    counts = (heads.queries, heads.keys, heads.keys)
+    return [part.reshape(batch, length, n * heads.size) for part, n in zip(parts, counts, strict=True)]
 
 
 def turned(c: Config, text: Text) -> list[Rotary | None]:

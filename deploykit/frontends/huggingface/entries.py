@@ -101,7 +101,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
         *("scale_attn_by_inverse_layer_idx", "position_biased_input", "parallel_attn", "new_decoder_architecture"),
         *("multi_query", "norm_topk_prob", "do_layer_norm_before", "do_stable_layer_norm", "vision_use_head"),
         *("downsample_in_first_stage", "downsample_in_bottleneck", "legacy"),
-        *("use_bias", "use_conv_bias", "block_auto_adjust_ff_dim"),
+        *("alibi", "use_bias", "use_conv_bias", "block_auto_adjust_ff_dim"),
     ),
     NAME: (
         *("hidden_act", "hidden_activation", "activation_function", "activation", "classifier_activation"),
@@ -112,7 +112,7 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     NAME_OR_NAMES: ("pos_att_type",),
     OBJECT: (
         *("vision_config", "text_config", "vision_config_dict", "text_config_dict", "backbone_config"),
-        *("backbone_kwargs", "rope_parameters", "rope_scaling", "id2label"),
+        *("attn_config", "backbone_kwargs", "rope_parameters", "rope_scaling", "id2label"),
     ),
 }
 

@@ -64,6 +64,7 @@ class Part(Text):
             scale=scale,
             window=way.window,
             softcap=way.softcap,
+            biases=None if way.biases is None else way.biases.value,
         )
         return q.of(found)
 

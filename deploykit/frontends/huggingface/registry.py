@@ -19,6 +19,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from deploykit.compiler.operators.carried import Slots
 from deploykit.errors import UnsupportedModelError
 from deploykit.frontends.huggingface import families
@@ -65,11 +67,16 @@ class Text:
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, way: Way) -> Tensor:
         """Attention to the tokens in front."""
+        mask = self.keys
+        if way.biases is not None:
+            batch, count = self.mask.shape
+            table = way.biases.slice(1, 0, count).reshape(1, way.heads[0], 1, count)
+            mask = self.mask.reshape(batch, 1, 1, count).where_true(table, -np.inf)
         return q.attend(
             k,
             v,
             way.heads,
-            self.keys,
+            mask,
             causal=True,
             scale=way.scale,
             window=(-1 if way.window is None else way.window - 1, -1),
@@ -98,13 +105,15 @@ class Text:
 @dataclass(frozen=True)
 class Way:
     """How a layer attends, by its number: the numbers of `heads` of queries and of keys, the factor of scores (None: by
-    the size of heads), how many tokens a query sees, itself included (None: all), and the bound of scores (0: none)."""
+    the size of heads), how many tokens a query sees, itself included (None: all), the bound of scores (0: none), and
+    what is added to them by the positions of keys (heads, positions; None: nothing)."""
 
     layer: int
     heads: tuple[int, int]
     scale: float | None = None
     window: int | None = None
     softcap: float = 0.0
+    biases: Tensor | None = None
 
 
 Carry: TypeAlias = "Callable[[Slots, Value], tuple[Value, Value]]"

@@ -23,7 +23,7 @@ SIZES = ((1, 1), (2, 5), (3, 17))
 @dataclass(frozen=True)
 class Case:
     """`architecture` is a class of a `module`; `settings` are entries of its configuration. `outputs` are compared.
-    `tolerance` is relative to the largest expected value."""
+    `tolerance` is relative to the largest expected value. `attention` is the implementation in transformers."""
 
     architecture: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -31,6 +31,7 @@ class Case:
     tolerance: float = 1e-4
     ragged: bool = True
     module: str = "transformers"
+    attention: str = "eager"
 
 
 LOGITS = ("logits",)
@@ -138,6 +139,13 @@ FALCON = {
     "num_attention_heads": 4,
     "max_position_embeddings": 40,
 }
+
+ONCE = "sdpa"
+"""For Falcon with `alibi`: eager attention of transformers 5.24 adds the positions twice."""
+
+BLOOM = {"vocab_size": 50, "hidden_size": 48, "n_layer": 2, "n_head": 12}
+
+MPT = {"vocab_size": 50, "d_model": 48, "n_layers": 2, "n_heads": 6, "max_seq_len": 40}
 
 CASES: Mapping[str, Case] = {
     "bert": Case("BertModel", TEXT, BOTH),
@@ -263,6 +271,21 @@ CASES: Mapping[str, Case] = {
     "falcon-in-turn": Case(
         "FalconModel", {**FALCON, "parallel_attn": False, "multi_query": False, "bias": True, "ffn_hidden_size": 36}
     ),
+    "falcon-alibi": Case(
+        "FalconForCausalLM",
+        {**FALCON, "hidden_size": 48, "num_attention_heads": 12, "alibi": True, "parallel_attn": False, "bias": True},
+        LOGITS,
+        attention=ONCE,
+    ),
+    "falcon-alibi-groups": Case(
+        "FalconForCausalLM",
+        {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "alibi": True},
+        LOGITS,
+        attention=ONCE,
+    ),
+    "bloom": Case("BloomForCausalLM", BLOOM, LOGITS),
+    "mpt": Case("MptForCausalLM", MPT, LOGITS),
+    "mpt-clipped": Case("MptForCausalLM", {**MPT, "attn_config": {"clip_qkv": 0.8, "softmax_scale": 0.3}}, LOGITS),
     "mixtral": Case("MixtralForCausalLM", {**LLAMA, "num_local_experts": 4}, LOGITS),
     "qwen2-moe": Case("Qwen2MoeForCausalLM", {**EXPERTS, "shared_expert_intermediate_size": 20}, LOGITS),
     "qwen2-moe-some": Case(

@@ -1,7 +1,8 @@
 """Computes the goldens with transformers: `python -m tests.frontends.huggingface.make_goldens [CASE...]`.
 
 It needs `pip install torch transformers pillow`. A golden has the configuration, the shapes of the weights, and the
-results of transformers in eager mode, with weights from seeds. Texts are stored, too; other inputs are from seeds.
+results of transformers, in eager mode unless a case says otherwise, with weights from seeds. Texts are stored, too;
+other inputs are from seeds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ PICTURES, ANSWERS, SOUNDS, MASKS, MATCHES = "pictures", "answers", "sounds", "ma
 def make(name: str, case: Case | ArrayCase) -> None:
     torch.manual_seed(0)
     kind = getattr(importlib.import_module(case.module), case.architecture)
-    config = kind.config_class(**case.settings, attn_implementation="eager")
+    attention = case.attention if isinstance(case, Case) else "eager"
+    config = kind.config_class(**case.settings, attn_implementation=attention)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         kind(config).save_pretrained(folder)
@@ -48,7 +50,7 @@ def make(name: str, case: Case | ArrayCase) -> None:
         with safe_open(folder / "model.safetensors", "np") as file:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118 - not a mapping
         write_folder(folder, entries, shapes)
-        model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+        model = kind.from_pretrained(folder, attn_implementation=attention).eval()
     facts = {"config": entries, "shapes": shapes}
     processor = None
     if isinstance(case, ArrayCase) and case.processor is not None:

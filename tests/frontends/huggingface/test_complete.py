@@ -44,7 +44,7 @@ def test_an_entry_that_no_family_knows_is_refused(tmp_path: Path) -> None:
         ("bert", "position_embedding_type", "relative_key"),
         ("bert", "is_decoder", True),
         ("bart", "normalize_before", True),
-        ("falcon", "alibi", True),
+        ("falcon", "apply_residual_connection_post_layernorm", True),
         ("gemma2", "use_bidirectional_attention", True),
         ("gemma3", "attn_logit_softcapping", 50.0),
         ("qwen2", "use_mrope", True),

@@ -87,7 +87,8 @@ def _stored(func: tirx.PrimFunc, buffers: Sequence[Buffer]) -> Divided:
 class _Attention:
     def __init__(self, func: tirx.PrimFunc, buffers: Sequence[Buffer], notes: Mapping[str, Any], gpu: Gpu) -> None:
         self.func, self.buffers, self.gpu = func, buffers, gpu
-        self.queries, self.cache, self.positions, self.sequences, self.table, self.result = buffers
+        self.queries, self.cache, self.positions, self.sequences, self.table, *biases, self.result = buffers
+        self.biases: Buffer | None = biases[0] if biases else None
         self.heads, self.size = int(self.cache.shape[2]), int(self.cache.shape[3]) // PAGE
         self.all_heads = int(self.queries.shape[2]) // self.size
         self.scale, self.softcap = float(notes["scale"]), float(notes["softcap"])
@@ -105,7 +106,7 @@ class _Attention:
 
     def divided(self) -> Divided:
         rows, none = self.tokens * (self.all_heads * self.slices), const(0)
-        sources = (self.queries, self.cache, self.positions, self.sequences, self.table)
+        sources = self.buffers[:-1]
         vectors = self.width // self.lanes(self.width)
         make = partial(_part, self.func, self.buffers, temporaries=(self.partial,))
         made: list[Part] = []
@@ -218,6 +219,9 @@ class _Row:
         self.first: Expr = const(0)
         if attention.window:
             self.first = code.let("first", tirx.max(self.position - (attention.window - 1), const(0)))
+        self.biases = None if attention.biases is None else views.flat(attention.biases)
+        if attention.biases is not None:
+            self.bias = code.let("bias", head * as_index(attention.biases.shape[1]))
         self.head = code.let("head", tirx.truncdiv(head, const(attention.all_heads // attention.heads)))
         self.query = code.let("query", (token * attention.all_heads + head) * attention.size)
         self.peak, self.total = (_cell(code, name) for name in ("peak", "total"))
@@ -250,9 +254,14 @@ class _Row:
         def seen(lane: Expr) -> Expr:
             return tirx.all(four * FOUR + lane >= self.first, four * FOUR + lane <= self.position)
 
-        code.add(
-            vectorized(FOUR, lambda n: _set(scores, tirx.Select(seen(n), self.score(scores[n]), _float(LOWEST)), n))
-        )
+        def score(lane: Expr) -> Expr:
+            scaled = self.score(scores[lane])
+            if self.biases is None:
+                return scaled
+            key, own = (tirx.BufferLoad(self.biases, [self.bias + n]) for n in (four * FOUR + lane, self.position))
+            return scaled + (key - own)
+
+        code.add(vectorized(FOUR, lambda n: _set(scores, tirx.Select(seen(n), score(n), _float(LOWEST)), n)))
         best, power = (_cell(code, name) for name in ("best", "power"))
         code.add(_set(best, self.peak[0]), *(_set(best, tirx.max(best[0], scores[const(n)])) for n in range(FOUR)))
         rise = [

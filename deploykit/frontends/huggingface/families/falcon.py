@@ -2,13 +2,22 @@
 
     x = x + attention(norm(x)) + mlp(norm(x))
 
-The later architecture has two normalisations and groups of queries; positions that are added to scores (`alibi`) are
-refused. (Source: Almazrouei et al., "The Falcon Series of Open Language Models", 2023.)
+The later architecture has two normalisations and groups of queries. Positions turn queries and keys, or are added to
+scores (`alibi`). (Source: Almazrouei et al., "The Falcon Series of Open Language Models", 2023.)
 """
 
 from __future__ import annotations
 
-from deploykit.frontends.huggingface.decoders import Attention, Heads, cached, everywhere, text_decoder, turned
+from deploykit.frontends.huggingface.alibi import biases, slopes
+from deploykit.frontends.huggingface.decoders import (
+    Attention,
+    Heads,
+    cached,
+    everywhere,
+    group_by_group,
+    text_decoder,
+    turned,
+)
 from deploykit.frontends.huggingface.folder import Config
 from deploykit.frontends.huggingface.registry import Text
 from deploykit.frontends.huggingface.tensors import Module, Tensor
@@ -33,20 +42,31 @@ def heads_of(c: Config) -> Heads:
         "num_ln_in_parallel_attn": None,
         "new_decoder_architecture": False,
         "multi_query": True,
+        "alibi": False,
         "parallel_attn": True,
         "bias": False,
         "ffn_hidden_size": None,
         "tie_word_embeddings": True,
     },
     remembers=lambda c: cached(c, heads_of(c)),
-    fixed={"alibi": False, "apply_residual_connection_post_layernorm": False},
+    fixed={"apply_residual_connection_post_layernorm": False},
+    harmless=("rope_parameters",),
 )
 def falcon(m: Module, c: Config, text: Text) -> Tensor:
     x = m.embedding("word_embeddings", text.ids, c.vocab_size)
-    attend = Attention(c, text, turned(c, text), everywhere(c))
+    attend = positioned(c, text)
     for number, layer in enumerate(m.layers("h", c.num_hidden_layers)):
         x = block(layer, c, x, attend, number)
     return norm(m, "ln_f", c, x)
+
+
+def positioned(c: Config, text: Text) -> Attention:
+    """Attention with rotary positions, or with positions that are added to scores before these are scaled."""
+    if not c.alibi:
+        return Attention(c, text, turned(c, text), everywhere(c))
+    heads = heads_of(c)
+    table = biases(text, slopes(heads.queries), factor=heads.size**-0.5, narrow=True)
+    return Attention(c, text, [None] * c.num_hidden_layers, everywhere(c), biases=table)
 
 
 def block(m: Module, c: Config, x: Tensor, attend: Attention, number: int) -> Tensor:
@@ -66,17 +86,11 @@ def norm(m: Module, name: str, c: Config, x: Tensor) -> Tensor:
 
 
 def attention(m: Module, c: Config, x: Tensor, attend: Attention, number: int) -> Tensor:
-    """The layer for queries, keys and values has them group by group: the queries that share a key, the key and the
-    value."""
     turn, heads = attend.turns[number], heads_of(c)
-    count, keys = heads.queries, heads.keys
-    (batch, length, _), group = x.shape, count // keys
-    y = m.linear("query_key_value", x, (count + 2 * keys) * heads.size, bias=c.bias)
-    y = y.reshape(batch, length, keys, group + 2, heads.size)
-    parts = y.split(3, group, 1, 1)
-    q, k, v = (x.reshape(batch, length, n * heads.size) for x, n in zip(parts, (count, keys, keys), strict=True))
-    assert turn is not None
-    y = attend.attended(turn(q, heads.queries), turn(k, heads.keys), v, heads, number)
+    q, k, v = group_by_group(m, x, heads, bias=c.bias)
+    if turn is not None:
+        q, k = turn(q, heads.queries), turn(k, heads.keys)
+    y = attend.attended(q, k, v, heads, number)
     return m.linear("dense", y, c.hidden_size, bias=c.bias)
 
 
