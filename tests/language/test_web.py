@@ -166,6 +166,11 @@ def test_types(package: Path) -> None:
         "  const text: string = piece.text;\n}\n"
         "const answer: Answer = await model.complete('x', { onPiece: ({ tokens }) => tokens.length });\n"
         "await model.reset({ pages: 4 });\n"
+        "const saved: Uint8Array<ArrayBuffer> = await model.save(messages);\n"
+        "const { tokens, messages: said } = await model.restore(saved);\n"
+        "const [count, last]: [number, Message | undefined] = [tokens, said?.at(-1)];\n"
+        "await model.restore(await new Response(saved).arrayBuffer());\n"
+        "// @ts-expect-error\nawait model.restore('saved');\n"
         "// @ts-expect-error\nawait model.complete(5);\n"
     )
     settings = {"compilerOptions": {**OPTIONS, "types": []}, "include": ["app.mts"]}
