@@ -179,7 +179,10 @@ REFUSED = {
         *("UsageError", "is being written: end it first"),
     ),
     "full": (
-        f"(await model.complete('{'b' * 38}'), saved = await model.save(), await model.reset({{ pages: 1 }}), model.restore(saved))",
+        (
+            "(await model.complete('b'.repeat(38)), saved = await model.save(), await model.reset({ pages: 1 }), "
+            "model.restore(saved))"
+        ),
         *("MemoryError", "the memory for 32 tokens is full"),
     ),
     "disposed": (

@@ -54,7 +54,8 @@ OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType
 """The classes that dynamic models have."""
 
 OF_MESSAGES = (
-    *("Answer", "Answers", "Chat", "Generation", "Message", "Piece", "PieceListener", "Pieces", "Prompt", "Settings"),
+    *("Answer", "Answers", "Chat", "Generation", "Message", "Notes", "Piece", "PieceListener", "Pieces"),
+    *("Prompt", "Settings"),
 )
 """The classes of models that generate."""
 
@@ -73,7 +74,11 @@ EXCEPTIONS = {
     "WeightsException": ("DeploykitException", "The weights are missing, or not those of the model."),
     "ClosedException": ("DeploykitException", "The model is closed."),
     "BusyException": ("DeploykitException", "The model writes another answer."),
+    "OtherBuildException": ("DeploykitException", "What was saved is of another model, or of another build of it."),
 }
+
+_OF_GENERATING = ("BusyException", "OtherBuildException")
+"""Those that only models that generate raise."""
 
 _STUBS = {
     "android/app": ("ActivityManager",),
@@ -183,7 +188,7 @@ def sources(view: Mapping[str, Any]) -> dict[str, str]:
     texts = {f"{folder}/{model['class']}.java": render(_PACKAGE, "java/Model.java", model)}
     for name in (*CLASSES, *_further(model)):
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, f"java/{name}.java", {**view, **model})
-    exceptions = [name for name in EXCEPTIONS if name != "BusyException" or model["messages"]]
+    exceptions = [name for name in EXCEPTIONS if name not in _OF_GENERATING or model["messages"]]
     for name, (base, meaning) in ((name, EXCEPTIONS[name]) for name in exceptions):
         own = {"package": view["package"], "exception": name, "base": base, "meaning": meaning}
         texts[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
