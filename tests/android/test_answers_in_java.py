@@ -247,17 +247,16 @@ def test_a_conversation_is_saved(talk: Run) -> None:
 @needs_desktop
 def test_a_conversation_goes_on_from_python_and_back(talk: Run, package: Path, tmp_path: Path) -> None:
     """Python runs the same model, built for this machine."""
-    settings: dict[str, object] = {"max_tokens": 3, "ignore_end": True}
     deploykit.build(package.parent / "model.gguf", output=tmp_path / "host")
     with deploykit.open(tmp_path / "host") as session:
-        chat = session.chat(**settings)
+        chat = session.chat(max_tokens=3, ignore_end=True)
         chat.ask("abc")
         chat.save(tmp_path / "talk")
         expected = chat.ask("d")
         text, unread = ast.literal_eval(*talk("restored", str(tmp_path / "talk"), str(tmp_path / "back")))
         assert text == expected
         assert unread <= len("\nQ:d\nA:") + 2
-        going = session.chat(restore=tmp_path / "back", **settings)
+        going = session.chat(restore=tmp_path / "back", max_tokens=3, ignore_end=True)
         assert going.messages == chat.messages
         assert going.ask("e") == chat.ask("e")
 
