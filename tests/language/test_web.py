@@ -197,3 +197,7 @@ def test_the_page(package: Path, session: Session) -> None:
         assert page.evaluate("document.getElementById('error').textContent") == ""
         assert page.evaluate("document.getElementById('context').value > 0")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.reload()
+        page.wait("!document.getElementById('text').disabled")
+        again = page.evaluate("[...document.querySelectorAll('#talk > li')].map((item) => item.textContent)")
+        assert again == texts
