@@ -148,7 +148,9 @@ def compile_variants(
             result = compile_program(model, variant, own, capacities, apart)
         found.append(result)
     programs = [result for result in found if result is not None]
-    return with_build(joined(_that_run(programs))) if len(programs) == len(variants) else None
+    if len(programs) < len(variants):
+        return None
+    return with_build(joined(_that_run(programs)), model, narrow=options.fast_math)
 
 
 def _runs_alone(program: Program) -> bool:

@@ -98,8 +98,8 @@ class LanguageEntry(_Task):
     and one of `stops` ends an answer. Conversations become texts by `template`, in the language Jinja, which knows the
     `special` tokens by their names; without one, there is none. `program` is what it became for runtimes without that
     language, in base64; empty if it has no program. `lacks` is what the template says that the program refuses.
-    `build` tells what a model remembers from what other builds do: a checksum of
-    its steps and weights."""
+    `build` tells what a model remembers from what other models do: a checksum of its graph and weights, which is the
+    same for any target."""
 
     takes: Literal["messages"] = "messages"
     kind: Literal["generate"] = "generate"

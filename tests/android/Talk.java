@@ -1,4 +1,12 @@
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -44,6 +52,10 @@ public final class Talk {
             case "memory": memory(); break;
             case "unspoken": unspoken(); break;
             case "repeated": repeated(); break;
+            case "windows": windows(); break;
+            case "saved": saved(); break;
+            case "restored": restored(new File(words[3]), new File(words[4])); break;
+            case "unsaved": unsaved(new File(words[3])); break;
             case "rate": rate(words[3]); break;
             default: throw new AssertionError(words[0]);
         }
@@ -446,6 +458,121 @@ public final class Talk {
         try (Model model = open(null)) {
             refuse(() -> model.complete(Prompt.user("abc".repeat(60))));
             refuse(() -> model.complete(Prompt.user("\"\\\n\u0001")));
+        }
+    }
+
+    private static void windows() {
+        Settings slides = new Settings().ignoreEnd(true).overflow(Settings.Overflow.WINDOW);
+        try (Model model = open(null)) {
+            print(model.complete(Prompt.user("abc"), new Settings(slides).maxTokens(70)));
+            print(model.complete(Prompt.user("abc"), new Settings(slides).maxTokens(70).sinks(0)));
+            print(model.complete(Prompt.text("ab".repeat(40)), new Settings(slides).maxTokens(5).sinks(3)));
+            refuse(() -> model.complete(Prompt.text("a"), new Settings(slides).maxTokens(1).sinks(39)));
+            refuse(() -> slides.sinks(-1));
+            model.completeReserve(20); // of less than the model takes
+            Answer answer = model.complete(Prompt.text("hello"), new Settings(slides).sinks(2).maxTokens(50));
+            System.out.println(answer.tokens.length + " " + answer.reason);
+        }
+    }
+
+    private static byte[] saved(Chat chat) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        chat.save(bytes);
+        return bytes.toByteArray();
+    }
+
+    /** What is said after a conversation was saved, in the same model, in another one, and where it was read again. */
+    private static void saved() throws IOException {
+        Settings three = new Settings().maxTokens(3).ignoreEnd(true);
+        String said = "a\"b\n";
+        try (Model model = open(null); Model other = open(null)) {
+            Chat chat = model.chat("s", three);
+            chat.ask(said);
+            byte[] saved = saved(chat);
+            String text = chat.ask("d").text;
+            Chat again = other.chat(null, three);
+            again.ask("other");
+            again.restore(new ByteArrayInputStream(saved));
+            System.out.println(again.messages().get(1).content.equals(said) + " " + again.messages().size());
+            Answer answer = again.ask("d");
+            System.out.println(answer.text.equals(text) + " " + answer.promptTokens);
+            other.completeReserve(40);
+            System.out.println(again.messages().toString().equals(chat.messages().toString()) + " " + other.complete(
+                Prompt.messages(again.messages().subList(0, 4)), three).text.equals(text));
+            ByteArrayOutputStream bare = new ByteArrayOutputStream();
+            model.save(bare);
+            other.restore(new ByteArrayInputStream(bare.toByteArray()));
+            refuse(() -> restore(again, bare.toByteArray()));
+            System.out.println(again.messages().size());
+        }
+    }
+
+    private static void restore(Chat chat, byte[] saved) {
+        try {
+            chat.restore(new ByteArrayInputStream(saved));
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Go on with what Python saved, and save what follows. */
+    private static void restored(File given, File made) throws IOException {
+        try (Model model = open(null)) {
+            Chat chat = model.chat(null, new Settings().maxTokens(3).ignoreEnd(true));
+            try (InputStream in = new FileInputStream(given)) {
+                chat.restore(in);
+            }
+            Answer answer = chat.ask("d");
+            System.out.println(quoted(answer.text) + ", " + answer.promptTokens);
+            try (OutputStream out = new FileOutputStream(made)) {
+                chat.save(out);
+            }
+        }
+    }
+
+    private static void unsaved(File another) throws IOException {
+        try (Model model = open(null)) {
+            Chat chat = model.chat(null, new Settings().maxTokens(3).ignoreEnd(true));
+            refuse(() -> save(chat));
+            model.completeReserve(40);
+            refuse(() -> save(chat));
+            chat.ask("abc");
+            byte[] saved = saved(chat);
+            byte[] altered = saved.clone();
+            altered[saved.length / 2] ^= 1;
+            for (byte[] bytes : Arrays.asList(
+                    new byte[0], new byte[5000], Arrays.copyOf(saved, saved.length - 1), altered,
+                    Files.readAllBytes(another.toPath()))) {
+                refuse(() -> restore(chat, bytes));
+            }
+            System.out.println(model.complete(Prompt.user("abc"), new Settings().maxTokens(3).ignoreEnd(true)).promptTokens);
+            try (Generation open = model.generate(Prompt.text("hello"), nine())) {
+                refuse(() -> save(chat));
+                refuse(() -> restore(chat, saved));
+            }
+            try {
+                model.save(new OutputStream() {
+                    @Override
+                    public void write(int value) throws IOException {
+                        throw new IOException("the disk is full");
+                    }
+                });
+            } catch (IOException error) {
+                System.out.println(error.getMessage());
+            }
+            model.completeReserve(6);
+            refuse(() -> restore(chat, saved));
+            model.close();
+            refuse(() -> save(chat));
+            refuse(() -> restore(chat, saved));
+        }
+    }
+
+    private static void save(Chat chat) {
+        try {
+            saved(chat);
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
         }
     }
 

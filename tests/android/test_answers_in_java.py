@@ -216,6 +216,77 @@ def test_closing_ends_an_answer(talk: Run) -> None:
 
 
 @needs_desktop
+def test_texts_that_are_longer_than_the_context(talk: Run, session: Session) -> None:
+    asked = (
+        (THREE[:1], {"max_tokens": 70}),
+        (THREE[:1], {"max_tokens": 70, "sinks": 0}),
+        ("ab" * 40, {"max_tokens": 5, "sinks": 3}),
+    )
+    *lines, most, least, small = talk("windows")
+    session.reset({"pages": 4})
+    for line, (prompt, settings) in zip(lines, asked, strict=True):
+        text, tokens, reason, _ = ast.literal_eval(line)
+        answer = session.generate(prompt, overflow="window", ignore_end=True, **settings)  # type: ignore[arg-type]
+        assert (text, reason, tokens) == (answer.read(), answer.reason, answer.tokens)
+    assert most == "DataException: sinks must be at most 38, 2 less than there is memory for; found 39"
+    assert least == "DataException: sinks must be 0 or more; found -1"
+    assert small == "50 LENGTH"
+
+
+@needs_desktop
+def test_a_conversation_is_saved(talk: Run) -> None:
+    """It goes on in another model, without reading again what was read."""
+    said, again, anew, text, stays = talk("saved")
+    assert (said, anew, stays) == ("true 3", "true true", "5")
+    same, unread = again.split()
+    assert same == "true"
+    assert int(unread) <= len("\nQ:d\nA:") + 2
+    assert text == "DataException: what was saved is no conversation of texts"
+
+
+@needs_desktop
+def test_a_conversation_goes_on_from_python_and_back(talk: Run, package: Path, tmp_path: Path) -> None:
+    """Python runs the same model, built for this machine."""
+    deploykit.build(package.parent / "model.gguf", output=tmp_path / "host")
+    with deploykit.open(tmp_path / "host") as session:
+        chat = session.chat(max_tokens=3, ignore_end=True)
+        chat.ask("abc")
+        chat.save(tmp_path / "talk")
+        expected = chat.ask("d")
+        text, unread = ast.literal_eval(*talk("restored", str(tmp_path / "talk"), str(tmp_path / "back")))
+        assert text == expected
+        assert unread <= len("\nQ:d\nA:") + 2
+        going = session.chat(restore=tmp_path / "back", max_tokens=3, ignore_end=True)
+        assert going.messages == chat.messages
+        assert going.ask("e") == chat.ask("e")
+
+
+@needs_desktop
+def test_what_is_not_restored(talk: Run, tmp_path: Path) -> None:
+    """It is refused by an exception of its own, and what the model remembers stays."""
+    write_language_model(tmp_path / "other.gguf", name="qwen2")
+    deploykit.build(tmp_path / "other.gguf", output=tmp_path / "other")
+    with deploykit.open(tmp_path / "other") as session:
+        chat = session.chat(max_tokens=2)
+        chat.ask("a")
+        chat.save(tmp_path / "talk")
+    nothing = "DataException: there is no text to save: let the model write an answer first"
+    altered = "DataException: this is no saved text, or it is cut off or altered"
+    busy = "BusyException: the model writes another answer: let it end, or close it"
+    closed = "ClosedException: the model is closed"
+    assert talk("unsaved", str(tmp_path / "talk")) == [
+        *(nothing, nothing),
+        *[altered] * 4,
+        "OtherBuildException: what was saved is of another model, or of another build of it",
+        "1",
+        *(busy, busy),
+        "the disk is full",
+        "MemoryException: what was saved has more tokens than the workspace is for",
+        *(closed, closed),
+    ]
+
+
+@needs_desktop
 def test_a_model_without_conversations(tmp_path: Path, golden: Golden) -> None:
     """Its prompts are texts and tokens, and the example of its README is one."""
     path = write_language_model(tmp_path / "model.gguf", template="")
@@ -293,7 +364,7 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path, session: Sessio
             assert natives("openAnswers", handle, 40, 2) == 0
         one = int(np.float32(1).view(np.uint32))
         warm = int(np.float32(0.9).view(np.uint32))
-        settings = np.array([warm, 0, one, one, 0, one, 0, 0, 64, 5, 12, 1], np.int64)
+        settings = np.array([warm, 0, one, one, 0, one, 0, 0, 64, 5, 12, 1, 0, 4], np.int64)
         stops = bytearray(b"\n\nnever"), np.array([2, 5], np.int64)
         none, unread = np.zeros(0, np.int64), np.zeros(1, np.int64)
         for bad, status in ((none, 8), (np.array([50]), 7), (np.array([1 << 40]), 7), (np.zeros(41, np.int64), 5)):
@@ -313,6 +384,19 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path, session: Sessio
         assert steps[:3] == [3, 1, 0]
         assert not any(steps[3:])
         assert (text.decode(), found[: len(answer.tokens)]) == (answer.text, answer.tokens)
+        note, size, place = bytearray(b"a note"), np.zeros(1, np.int64), np.zeros(2, np.int64)
+        assert natives("saveAnswer", handle, note, size) == 0
+        part = bytearray(int(size[0]))
+        natives("readSaved", handle, 0, part, len(part))
+        natives("dropSaved", handle)
+        for _ in range(2):
+            for start in range(0, len(part), 1000):
+                more = part[start : start + 1000]
+                assert natives("addSaved", handle, more, len(more)) == 0
+            assert natives("restoreAnswer", handle, place) == 0
+            assert part[place[0] : place[0] + place[1]] == note
+            natives("dropSaved", handle)
+        assert natives("restoreAnswer", handle, place) == 7
         natives("close", handle)
-        assert {name for name in signatures(package) if "nswer" in name} <= natives.called
+        assert {name for name in signatures(package) if "nswer" in name or "Saved" in name} <= natives.called
         assert natives.end() == (0, "")

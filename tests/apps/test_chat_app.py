@@ -49,6 +49,7 @@ def browser(dist: Path) -> Iterator[Page]:
 def page(browser: Page) -> Iterator[Page]:
     """The page at a later visit: the model is there at once."""
     browser.resize(1200, 900)
+    browser.evaluate("sessionStorage.clear()")
     browser.reload()
     ready(browser)
     yield browser
@@ -99,6 +100,33 @@ def test_an_answer_is_stopped_and_asked_for_again(page: Page, stop: str) -> None
     assert (len(after), after[0]) == (2, before[0])
     assert after[1] != before[1]
     page.evaluate("document.getElementById('clear').click()")
+    assert page.evaluate("talk.children.length === 0 && !ideas.hidden")
+
+
+def test_a_reload_keeps_the_conversation(page: Page) -> None:
+    """Until it is ended. What is said next follows it, and an answer is asked for again."""
+
+    def begun(place: int) -> None:
+        page.wait(f"talk.children[{place}]?.textContent.length > 3")
+        page.key("Escape")
+        ended(page)
+
+    write(page, "abc")
+    begun(1)
+    before = page.evaluate(TALK)
+    page.reload()
+    ready(page)
+    assert page.evaluate(TALK) == before
+    assert page.evaluate("ideas.hidden")
+    write(page, "d")
+    begun(3)
+    assert page.evaluate(TALK)[:2] == before
+    page.evaluate("document.querySelectorAll('.tools button')[1].click()")
+    begun(1)
+    assert [role for role, _ in page.evaluate(TALK)] == ["user", "assistant"]
+    page.evaluate("document.getElementById('clear').click()")
+    page.reload()
+    ready(page)
     assert page.evaluate("talk.children.length === 0 && !ideas.hidden")
 
 

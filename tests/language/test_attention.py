@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.model import ImportedModel, Port
 from deploykit.compiler.operators.building.context import Context, Site
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
@@ -15,7 +16,7 @@ from deploykit.compiler.operators.pages import PAGE, Pages, shape_of
 from deploykit.frontends.memory import cache_name, scales_name
 from deploykit.frontends.stepping import attended
 from deploykit.sessions.session import Session
-from tests.runtimes import Runtime
+from tests.runtimes import HOST, Runtime
 
 BLOCKS, SEQUENCES = 10, 3
 
@@ -176,3 +177,25 @@ def test_parts_of_texts(name: str, runtime: Runtime) -> None:
                 old = stop - (case.window or stop)
                 if case.window and old > 0:
                     texts.step([(text, max(0, old - 20), old)], nan=True)
+
+
+@pytest.mark.parametrize("name", ["groups", "odd bytes"])
+def test_prefetches_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same kernel without them, for texts of one page and of several."""
+    case, random = CASES[name], np.random.default_rng(6)
+    lengths = (BLOCKS * PAGE, 20)
+    shapes = [(case.heads * case.group, case.size), (case.heads, case.size), (case.heads, case.size)]
+    parts = [tuple(random.normal(size=(n, *shape)).astype(np.float32) for shape in shapes) for n in lengths]
+    table = random.permutation(len(lengths) * BLOCKS).reshape(len(lengths), BLOCKS)
+
+    def attended() -> list[np.ndarray]:
+        with HOST.session(case.model()) as session:
+            session.reset({"pages": len(lengths) * BLOCKS})
+            texts = Texts(session, case, parts, table)
+            spans = [(0, start, start + 64) for start in range(0, lengths[0], 64)]
+            return [*(texts.step([span])[0] for span in spans), *texts.step([(0, 319, 320), (1, 0, 20)])]
+
+    fetched = attended()
+    monkeypatch.setattr(Device, "prefetches", False)
+    for found, expected in zip(attended(), fetched, strict=True):
+        np.testing.assert_array_equal(found, expected)

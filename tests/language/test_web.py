@@ -166,6 +166,11 @@ def test_types(package: Path) -> None:
         "  const text: string = piece.text;\n}\n"
         "const answer: Answer = await model.complete('x', { onPiece: ({ tokens }) => tokens.length });\n"
         "await model.reset({ pages: 4 });\n"
+        "const saved: Uint8Array<ArrayBuffer> = await model.save(messages);\n"
+        "const { tokens, messages: said } = await model.restore(saved);\n"
+        "const [count, last]: [number, Message | undefined] = [tokens, said?.at(-1)];\n"
+        "await model.restore(await new Response(saved).arrayBuffer());\n"
+        "// @ts-expect-error\nawait model.restore('saved');\n"
         "// @ts-expect-error\nawait model.complete(5);\n"
     )
     settings = {"compilerOptions": {**OPTIONS, "types": []}, "include": ["app.mts"]}
@@ -192,3 +197,7 @@ def test_the_page(package: Path, session: Session) -> None:
         assert page.evaluate("document.getElementById('error').textContent") == ""
         assert page.evaluate("document.getElementById('context').value > 0")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.reload()
+        page.wait("!document.getElementById('text').disabled")
+        again = page.evaluate("[...document.querySelectorAll('#talk > li')].map((item) => item.textContent)")
+        assert again == texts

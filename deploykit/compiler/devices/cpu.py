@@ -67,6 +67,11 @@ class Device:
         """The instructions for products with weights in groups."""
         return self.dots if self.group_dots is None else self.group_dots
 
+    @property
+    def prefetches(self) -> bool:
+        """Whether there is an instruction that prefetches."""
+        return self.vector_bits > 0 and self.streams == 1
+
     def lanes(self, dtype_bits: int) -> int:
         """The elements of `dtype_bits` bits in one vector register; 1 on scalar devices."""
         return max(1, self.vector_bits // max(dtype_bits, 8))

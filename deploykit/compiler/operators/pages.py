@@ -11,7 +11,8 @@ Large Language Model Serving with PagedAttention", 2023.)
 A cache is of float32, float16 or int8. Arithmetic is float32 with all of them.
 
 Keys lie with neighbouring tokens next to each other, so that scores are computed for a vector of tokens; values with
-neighbouring channels, so that they are added for a vector of channels. No sum goes over the lanes of a vector.
+neighbouring channels, so that they are added for a vector of channels. Sums go over the lanes of a vector once, behind
+the last page. Pages lie anywhere in memory: while one is computed, the next one is prefetched.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from deploykit.compiler.operators.building.indices import checked
 from deploykit.compiler.operators.building.integers import clamp, expr, minimum
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.softmax_exp import power_of
+from deploykit.compiler.tir.prefetches import LINE, prefetch
+from deploykit.compiler.tir.values import bits_of
 
 PAGE = 32
 """Tokens of a page."""
@@ -272,17 +275,22 @@ class _Walk:
                 page = code.cell("page", _inside(table[row, block.value], self.pages.count))
                 low = code.cell("low", tirx.max(first.value - block.value * PAGE, expr(0)))
                 high = code.cell("high", tirx.min(position - block.value * PAGE, expr(PAGE - 1)))
-                self.scores(code, sums, queries, cache, token, head, part, page)
+                last = start.value + count.value - 1
+                later = code.cell("later", _inside(table[row, tirx.min(block.value + 1, last)], self.pages.count))
+                self.scores(code, sums, queries, cache, token, head, part, page, later)
                 if scales is not None:
                     self.scaled(code, sums, scales, head, page, 0)
                 self.weighted(code, sums, block, low, high, extra)
                 if scales is not None:
                     self.scaled(code, sums, scales, head, page, 1)
-                self.added(code, sums, cache, head, page, low, high)
+                self.added(code, sums, cache, head, page, later, low, high)
             for g in range(self.group):
+                with code.lanes(LANES) as lane:
+                    sums.lanes[lane] = sums.weight[g * LANES + lane]
+                weight = code.cell(f"weight{g}", sums.reduced(lambda one, other: one + other)).value
                 for piece in range(0, self.size, LANES):
                     with code.lanes(min(LANES, self.size - piece)) as lane:
-                        value = sums.total[g * sums.width + piece + lane] / sums.weight[g]
+                        value = sums.total[g * sums.width + piece + lane] / weight
                         result[0, token, self.channel(head, part, g) + piece + lane] = value
 
     def channel(self, head: ir.Expr, part: ir.Expr, g: int) -> ir.Expr:
@@ -299,14 +307,17 @@ class _Walk:
         head: ir.Expr,
         part: ir.Expr,
         page: Cell,
+        later: Cell,
     ) -> None:
-        """The products of the queries with the keys of a page, scaled."""
+        """The products of the queries with the keys of a page, scaled. Those of a later page are prefetched."""
         pieces = range(0, PAGE, LANES)
         for g in range(self.group):
             for piece in pieces:
                 with code.lanes(LANES) as lane:
                     sums.scores[g * PAGE + piece + lane] = 0.0
         with code.loop("d", self.size) as d:
+            for at in range(0, PAGE, _of_line(cache)):
+                code.append(prefetch(cache[later.value, 0, head, d * PAGE + at]))
             for g in range(self.group):
                 query = queries[0, token, self.channel(head, part, g) + d]
                 for piece in pieces:
@@ -342,8 +353,11 @@ class _Walk:
                     if extra:
                         score = score + extra[g](block.value * PAGE + piece + lane)
                     sums.scores[at] = tirx.Select(seen, score, _float(LOWEST))
-            with code.loop("slot", PAGE) as slot:
-                best.value = tirx.max(best.value, sums.scores[g * PAGE + slot])
+            for piece in range(0, PAGE, LANES):
+                with code.lanes(LANES) as lane:
+                    score = sums.scores[g * PAGE + piece + lane]
+                    sums.lanes[lane] = score if piece == 0 else tirx.max(sums.lanes[lane], score)
+            best.value = tirx.max(best.value, sums.reduced(tirx.max))
             factor = code.cell(f"factor{g}", power_of(sums.greatest[g] - best.value))
             sums.greatest[g] = best.value
             for piece in range(0, PAGE, LANES):
@@ -351,9 +365,12 @@ class _Walk:
                     at = g * PAGE + piece + lane
                     seen = tirx.all(expr(piece) + lane >= low.value, expr(piece) + lane <= high.value)
                     sums.scores[at] = tirx.Select(seen, power_of(sums.scores[at] - best.value), _float(0.0))
-            sums.weight[g] = sums.weight[g] * factor.value
-            with code.loop("slot", PAGE) as slot:
-                sums.weight[g] = sums.weight[g] + sums.scores[g * PAGE + slot]
+            with code.lanes(LANES) as lane:
+                sums.weight[g * LANES + lane] = sums.weight[g * LANES + lane] * factor.value
+            for piece in range(0, PAGE, LANES):
+                with code.lanes(LANES) as lane:
+                    at = g * LANES + lane
+                    sums.weight[at] = sums.weight[at] + sums.scores[g * PAGE + piece + lane]
             for piece in range(0, self.size, LANES):
                 with code.lanes(LANES) as lane:
                     at = g * sums.width + piece + lane
@@ -363,10 +380,14 @@ class _Walk:
         scaled = product * _float(self.scale)
         return tirx.tanh(scaled / _float(self.softcap)) * _float(self.softcap) if self.softcap else scaled
 
-    def added(self, code: Code, sums: _Sums, cache: Array, head: ir.Expr, page: Cell, low: Cell, high: Cell) -> None:
-        """Add the values of a page, with their weights."""
+    def added(
+        self, code: Code, sums: _Sums, cache: Array, head: ir.Expr, page: Cell, later: Cell, low: Cell, high: Cell
+    ) -> None:
+        """Add the values of a page, with their weights. Those of a later page are prefetched."""
         with code.loop("slot", high.value - low.value + 1) as index:
             slot = low.value + index
+            for at in range(0, self.size, _of_line(cache)):
+                code.append(prefetch(cache[later.value, 1, head, slot * self.size + at]))
             for g in range(self.group):
                 for piece in range(0, self.size, LANES):
                     count = min(LANES, self.size - piece)
@@ -377,21 +398,32 @@ class _Walk:
 
 
 class _Sums:
-    """What is kept for each head of queries of a group: scores or weights of a page, the greatest score so far, the sum
-    of weights, and that of weighted values."""
+    """What is kept for each head of queries of a group: scores or weights of a page, the greatest score so far, sums of
+    weights by lane, and that of weighted values. `lanes` are those of one vector."""
 
     def __init__(self, code: Code, group: int, size: int) -> None:
+        self._code = code
         self.width = -(-size // LANES) * LANES
         self.scores = code.room("scores", group * PAGE, "float32")
         self.total = code.room("total", group * self.width, "float32")
         self.greatest = code.room("greatest", group, "float32")
-        self.weight = code.room("weight", group, "float32")
+        self.weight = code.room("weight", group * LANES, "float32")
+        self.lanes = code.room("lanes", LANES, "float32")
         for g in range(group):
             self.greatest[g] = LOWEST
-            self.weight[g] = 0.0
-            for piece in range(0, self.width, LANES):
-                with code.lanes(LANES) as lane:
-                    self.total[g * self.width + piece + lane] = 0.0
+            for sums, start, stop in ((self.weight, g * LANES, LANES), (self.total, g * self.width, self.width)):
+                for piece in range(0, stop, LANES):
+                    with code.lanes(LANES) as lane:
+                        sums[start + piece + lane] = 0.0
+
+    def reduced(self, combine: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> ir.Expr:
+        """The elements of `lanes`, combined: one half with the other, until one is left."""
+        half = LANES // 2
+        while half > 1:
+            with self._code.lanes(half) as lane:
+                self.lanes[lane] = combine(self.lanes[lane], self.lanes[lane + half])
+            half //= 2
+        return combine(self.lanes[0], self.lanes[1])
 
 
 def shape_of(pages: IntExpr, heads: int, size: int) -> tuple[IntExpr, ...]:
@@ -402,6 +434,11 @@ def shape_of(pages: IntExpr, heads: int, size: int) -> tuple[IntExpr, ...]:
 def _extents(cache: Value) -> tuple[int, int]:
     """The number of heads of a cache, and their size."""
     return int(cache.shape[2]), int(cache.shape[3]) // PAGE
+
+
+def _of_line(cache: Array) -> int:
+    """The numbers in a line of a CPU's cache."""
+    return LINE * 8 // bits_of(cache.dtype)
 
 
 def _inside(place: ir.Expr, count: IntExpr) -> ir.Expr:

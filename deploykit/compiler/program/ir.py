@@ -215,7 +215,8 @@ class CopySlice:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Copy tensors from the host to the GPU or back. Each has the same place on both sides."""
+    """Copy tensors from the host to the GPU or back. Each has the same place on both sides. One to the host, also of no
+    tensors, waits until the GPU has done all that it was told."""
 
     tensors: tuple[int, ...]
     to_gpu: bool

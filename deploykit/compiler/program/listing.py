@@ -123,7 +123,7 @@ class _Lister:
                 return f"{names[step.target]}[{to_text(step.row)}] = {names[step.source]}"
             case Transfer():
                 moved = ", ".join(names[t] for t in step.tensors)
-                return f"{'upload' if step.to_gpu else 'download'} {moved}"
+                return f"{'upload' if step.to_gpu else 'download'} {moved}" if moved else "wait"
             case BindDim():
                 return f"bind {step.var.name} = {names[step.tensor]}[{to_text(step.index)}]"
             case SetDim():

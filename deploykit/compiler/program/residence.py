@@ -5,7 +5,7 @@ transfer on both, until a step writes it again. Inputs begin on the host, consta
 end on the GPU, and outputs end on the host. A launch runs where its kernel runs, and a copy where its source is. Dims
 and conditions are read on the host, and indices are checked there. Where branches meet, and at both ends of a loop
 body, each value is on the same sides. The tensors that the checks at the end of a program read come to the host
-together with the outputs.
+together with the outputs. A program with states ends with a wait, so that the GPU does what changes them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def with_transfers(
     outputs = {} if resident else {t.storage: i for i, t in enumerate(tensors) if isinstance(t.storage, OutputStorage)}
     last_written = walker.last_written
     late = [last_written.get(s, i) for s, i in outputs.items() if HOST not in state.get(s, frozenset((HOST,)))]
-    return merged([*result, *(Transfer((index,), HOST) for index in late), *checks])
+    ends = [Transfer((index,), HOST) for index in late]
+    ends += [Transfer((), HOST)] if kept and not resident else []
+    return merged([*result, *ends, *checks])
 
 
 class _Walker:

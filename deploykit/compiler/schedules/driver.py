@@ -33,6 +33,7 @@ from deploykit.compiler.schedules.reduction.accumulators import reduction
 from deploykit.compiler.schedules.reduction.row_kernels import Rows, rows_of, write_through
 from deploykit.compiler.schedules.vloop import is_vloop, scheduled
 from deploykit.compiler.tir.inexact import EXACT
+from deploykit.compiler.tir.prefetches import without_prefetches
 from deploykit.compiler.tir.rewriting import collect, sequence
 from deploykit.compiler.tir.values import dtype_of
 
@@ -94,7 +95,7 @@ def _scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tupl
         before["vectors"] = "it computes float16, for which the device has no instructions"
     nest = prepared(func)
     if isinstance(nest, Declined):
-        body = fit_registers(func.body, device)
+        body = _imperative(func.body, device)
         reasons = {"by stages": nest.reason}
         choice = Choice("all of it", IMPERATIVE, reasons, one_by_one=_one_by_one([body], device))
         return func.with_body(body), (choice,)
@@ -118,7 +119,7 @@ def _scheduled(func: tirx.PrimFunc, device: Device) -> tuple[tirx.PrimFunc, tupl
             asked["attention"] = done.reason
         rows, count = _longest_rows(nest, position)
         if isinstance(stage, Opaque):
-            body = fit_registers(stage.body, device)
+            body = _imperative(stage.body, device)
             statements.append(body)
             choices.append(Choice("block", IMPERATIVE, asked, one_by_one=_one_by_one([body], device)))
         elif rows is not None:
@@ -171,6 +172,11 @@ def _row_loop(rows: Rows, views: Views, device: Device) -> tuple[tirx.Stmt, list
         choices.append(replace(choice, by_rows=True))
     declared = [s for buffer in rows.locals for s in (tirx.AllocBuffer(buffer), *views.declarations(buffer))]
     return nested(rows.axes, sequence([*declared, *body]), device.parallel), choices
+
+
+def _imperative(body: tirx.Stmt, device: Device) -> tirx.Stmt:
+    """The statements of an imperative kernel, as a device runs them."""
+    return fit_registers(body if device.prefetches else without_prefetches(body), device)
 
 
 def _write(nest: Nest, statements: Sequence[tirx.Stmt], views: Views) -> tirx.PrimFunc:

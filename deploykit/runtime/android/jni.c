@@ -475,6 +475,11 @@ static const jni_method methods[] = {
     {"openAnswers", "(JII)I", (jni_function)JNI_openAnswers},
     {"beginAnswer", "(J[J[J[J[B[J[J)I", (jni_function)JNI_beginAnswer},
     {"stepAnswer", "(J[B[J)I", (jni_function)JNI_stepAnswer},
+    {"saveAnswer", "(J[B[J)I", (jni_function)JNI_saveAnswer},
+    {"readSaved", "(JJ[BI)V", (jni_function)JNI_readSaved},
+    {"addSaved", "(J[BI)I", (jni_function)JNI_addSaved},
+    {"restoreAnswer", "(J[J)I", (jni_function)JNI_restoreAnswer},
+    {"dropSaved", "(J)V", (jni_function)JNI_dropSaved},
 #ifdef DK_SPEAKS
     {"render", "(J[BJ[B[J)I", (jni_function)JNI_render},
 #endif

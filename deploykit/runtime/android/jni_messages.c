@@ -24,6 +24,8 @@ enum {
     SEED,
     MOST,
     IGNORE_END,
+    SLIDES,
+    SINKS,
     SETTINGS
 };
 
@@ -39,6 +41,9 @@ struct dk_writer {
     char* stops;
     const char** stop_texts;
     size_t* stop_bytes;
+    /* What is saved or restored, until Java drops it: so many bytes, with room for more. */
+    unsigned char* saved;
+    size_t saved_bytes, saved_room;
 };
 
 static void free_asked(struct dk_writer* own) {
@@ -52,9 +57,17 @@ static void free_asked(struct dk_writer* own) {
     own->stop_bytes = NULL;
 }
 
+static void free_saved(struct dk_writer* own) {
+    free(own->saved);
+    own->saved = NULL;
+    own->saved_bytes = 0;
+    own->saved_room = 0;
+}
+
 void dk_close_writer(session* own) {
     if (own->writer != NULL) {
         free_asked(own->writer);
+        free_saved(own->writer);
         free(own->writer->workspace);
         free(own->writer->model);
         free(own->writer);
@@ -208,6 +221,8 @@ jint JNI_beginAnswer(
     asked.seed = (uint64_t)numbers[SEED];
     asked.most = (int32_t)numbers[MOST];
     asked.ignore_end = numbers[IGNORE_END] != 0;
+    asked.slides = numbers[SLIDES] != 0;
+    asked.sinks = (int32_t)numbers[SINKS];
     if (given != NULL && ids != NULL && read_biases(env, biases, writer, &asked) &&
         read_stops(env, stops, lengths, writer, &asked)) {
         for (jint i = 0; i < count; ++i) {
@@ -249,6 +264,81 @@ jint JNI_stepAnswer(jni_environment* env, jobject type, jlong handle, jobject te
     }
     jni_write_longs(env, step, 0, PIECE, found);
     return failed(own, status, writer->model->error);
+}
+
+/* Save the text so far, with a note. `bytes` receives how many bytes `readSaved` gives; 0 without a text. */
+jint JNI_saveAnswer(jni_environment* env, jobject type, jlong handle, jobject note, jobject bytes) {
+    session* own = session_of(handle);
+    struct dk_writer* writer = own->writer;
+    const size_t noted = (size_t)jni_length(env, note), needed = dk_language_saved_bytes(&writer->language, noted);
+    char* read = malloc(noted + 1);
+    const jlong found = (jlong)needed;
+    jint status = DK_OK;
+    (void)type;
+    free_saved(writer);
+    if (needed > 0) {
+        writer->saved = malloc(needed);
+        writer->saved_bytes = needed;
+        status = NO_MEMORY;
+    }
+    if (read != NULL && writer->saved != NULL) {
+        jni_read_bytes(env, note, 0, (jint)noted, read);
+        status = failed(
+            own, dk_language_save(&writer->language, writer->model, read, noted, writer->saved, needed),
+            writer->model->error
+        );
+    }
+    free(read);
+    jni_write_longs(env, bytes, 0, 1, &found);
+    return status;
+}
+
+/* Copy so many of the bytes, from one on. */
+void JNI_readSaved(jni_environment* env, jobject type, jlong handle, jlong start, jobject part, jint count) {
+    (void)type;
+    jni_write_bytes(env, part, 0, count, session_of(handle)->writer->saved + start);
+}
+
+/* Add bytes of what is to be restored. */
+jint JNI_addSaved(jni_environment* env, jobject type, jlong handle, jobject part, jint count) {
+    struct dk_writer* own = session_of(handle)->writer;
+    const size_t needed = own->saved_bytes + (size_t)count;
+    (void)type;
+    if (needed > own->saved_room) {
+        const size_t room = needed < SIZE_MAX / 4 ? 2 * needed : 0;
+        unsigned char* made = room == 0 ? NULL : realloc(own->saved, room);
+        if (made == NULL) {
+            return NO_MEMORY;
+        }
+        own->saved = made;
+        own->saved_room = room;
+    }
+    jni_read_bytes(env, part, 0, count, own->saved + own->saved_bytes);
+    own->saved_bytes = needed;
+    return DK_OK;
+}
+
+/* Remember what was added. `note` receives where the note is in it, and its bytes. */
+jint JNI_restoreAnswer(jni_environment* env, jobject type, jlong handle, jobject note) {
+    session* own = session_of(handle);
+    struct dk_writer* writer = own->writer;
+    dk_saved found;
+    const void* saved = writer->saved == NULL ? (const void*)"" : writer->saved;
+    const dk_status status = dk_language_restore(&writer->language, writer->model, saved, writer->saved_bytes, &found);
+    (void)type;
+    if (status == DK_OK) {
+        const jlong place[2] = {found.note - writer->saved, (jlong)found.note_bytes};
+        jni_write_longs(env, note, 0, 2, place);
+    }
+    return failed(own, status, writer->model->error);
+}
+
+void JNI_dropSaved(jni_environment* env, jobject type, jlong handle) {
+    (void)env;
+    (void)type;
+    if (session_of(handle)->writer != NULL) {
+        free_saved(session_of(handle)->writer);
+    }
 }
 
 #ifdef DK_SPEAKS

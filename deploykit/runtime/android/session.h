@@ -132,6 +132,11 @@ jint JNI_beginAnswer(
     jobject lengths, jobject unread
 );
 jint JNI_stepAnswer(jni_environment* env, jobject type, jlong handle, jobject text, jobject step);
+jint JNI_saveAnswer(jni_environment* env, jobject type, jlong handle, jobject note, jobject bytes);
+void JNI_readSaved(jni_environment* env, jobject type, jlong handle, jlong start, jobject part, jint count);
+jint JNI_addSaved(jni_environment* env, jobject type, jlong handle, jobject part, jint count);
+jint JNI_restoreAnswer(jni_environment* env, jobject type, jlong handle, jobject note);
+void JNI_dropSaved(jni_environment* env, jobject type, jlong handle);
 jint JNI_render(jni_environment* env, jobject type, jlong handle, jobject json, jlong now, jobject text, jobject count);
 
 /* jni_pictures.c */

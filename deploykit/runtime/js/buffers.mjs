@@ -41,6 +41,8 @@ export class Buffers {
     this.most = maxBufferSize;
     /** The most bytes that the device binds at once. */
     this.bindable = Math.min(maxBufferSize, maxStorageBufferBindingSize);
+    /** Tensors begin at multiples of so many bytes. */
+    this.alignment = BLOCK;
     /** @type {Map<number, GPUBuffer>} */
     this.numbered = new Map();
     /**

@@ -83,6 +83,27 @@ export function rendered(text) {
   return found;
 }
 
+/** The messages that a tab keeps, so that a reload has them; where it cannot keep any, there are none. */
+const kept = {
+  key: () => `conversation of ${location.pathname}`,
+  /** @returns {Message[]} */
+  read() {
+    try {
+      return JSON.parse(sessionStorage.getItem(kept.key()) ?? '[]');
+    } catch {
+      return [];
+    }
+  },
+  write(/** @type {readonly Message[]} */ messages) {
+    try {
+      sessionStorage.setItem(kept.key(), JSON.stringify(messages));
+    } catch {
+      // The page works without.
+    }
+  },
+};
+
+/** Messages, which outlive a reload of the page in its tab. */
 export class Conversation {
   #list;
   #page;
@@ -98,6 +119,15 @@ export class Conversation {
   constructor(list, page) {
     this.#list = list;
     this.#page = page;
+    for (const message of kept.read()) {
+      this.messages.push(message);
+      const item = this.#shown(message.role);
+      if (message.role === 'user') {
+        item.textContent = message.content;
+      } else {
+        item.append(...rendered(message.content), this.#tools(message.content, this.messages.length - 1, 0));
+      }
+    }
   }
 
   get busy() {
@@ -113,6 +143,7 @@ export class Conversation {
   clear() {
     this.messages = [];
     this.#list.replaceChildren();
+    kept.write([]);
   }
 
   /**
@@ -150,6 +181,7 @@ export class Conversation {
       }
     }
     this.messages.push({ role: 'assistant', content: answer });
+    kept.write(this.messages);
     item.append(this.#tools(answer, this.messages.length - 1, attempt));
     this.#stopping = null;
     this.#list.setAttribute('aria-busy', 'false');

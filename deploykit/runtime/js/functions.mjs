@@ -1,11 +1,13 @@
 // `load` for models with several functions or with states: each function is a `Model`, and all share one module.
 
+import { dtypeOf } from './dtypes.mjs';
 import { UsageError } from './errors.mjs';
 import { checkOptions, valuesOf } from './inputs.mjs';
 import { ALIGNMENT } from './memory.mjs';
 import { COMMON, Model } from './model.mjs';
 import { ModelModule } from './module.mjs';
 import { fetchManifest, opener } from './opening.mjs';
+import { headerBytes, States, STATES } from './states.mjs';
 import { Turns } from './tasks.mjs';
 
 /** @typedef {import('./model.mjs').Manifest} Manifest */
@@ -13,13 +15,12 @@ import { Turns } from './tasks.mjs';
 /** @typedef {Record<string, number>} Sizes by the names of dims */
 /** @typedef {{ name: string, states: boolean } & Pick<Manifest, 'inputs' | 'outputs' | 'dims' | 'peak_memory'>} Entry */
 /** @typedef {{ module: ModelModule, entry: Entry }} Part */
+/** @typedef {{ tensors: import('./module.mjs').Port[], dims: Manifest['dims'] }} OfStates */
 
 /** @type {readonly (keyof import('./model.mjs').LoadOptions)[]} */
 const OPTIONS = ['device', 'onProgress', 'signal', 'threads', 'cache', 'folder', ...COMMON];
 /** The name of a function that is the only one. */
 const ONLY = 'main';
-/** The number of the buffer of states. */
-const STATES = 2;
 
 /**
  * Load an artifact.
@@ -33,7 +34,7 @@ export async function load(locate, options) {
   if (device !== 'wasm' && device !== 'webgpu') {
     throw new UsageError(`there is no device '${device}' for a model of several functions: there are wasm, webgpu`);
   }
-  /** @type {Manifest & { states?: { dims: Manifest['dims'] } }} */
+  /** @type {Manifest & { states?: OfStates }} */
   const manifest = await fetchManifest(locate, given);
   const entries = manifest.functions ?? [{ ...manifest, name: ONLY, states: true }];
   const module = await opener(locate, manifest, signal ?? new AbortController().signal, given)(device);
@@ -69,12 +70,15 @@ export class FunctionsModel {
   #parts;
   #end;
   #dims;
+  #tensors;
+  /** @type {Sizes} */
+  #sizes = {};
   #turns = new Turns();
   #models;
   #reason;
 
   /**
-   * @param {Manifest & { states?: { dims: Manifest['dims'] } }} manifest
+   * @param {Manifest & { states?: OfStates }} manifest
    * @param {Device} device
    * @param {readonly Part[]} parts
    */
@@ -83,6 +87,7 @@ export class FunctionsModel {
     this.device = device;
     this.#parts = parts;
     this.#dims = manifest.states?.dims;
+    this.#tensors = manifest.states?.tensors ?? [];
     const [{ module }] = parts;
     this.#end = module.top;
     const plan = () => Promise.reject(new UsageError('profiles are for models of one function without states'));
@@ -134,6 +139,35 @@ export class FunctionsModel {
     return this.#turns.take(undefined, () => this.#reset(sizes));
   }
 
+  /** Of each state, the bytes of an item of its first axis, where no other axis has a dim. */
+  get itemBytes() {
+    return this.#tensors.map(({ dtype, shape }) => {
+      const extents = /** @type {number[]} */ (shape.slice(1));
+      return extents.reduce((bytes, extent) => bytes * extent, dtypeOf(dtype).array.BYTES_PER_ELEMENT);
+    });
+  }
+
+  /**
+   * Let `work` read or write items of the states, when all earlier calls are done.
+   * @template T
+   * @param {(states: States) => T | Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  async withStates(work) {
+    return this.#turns.take(undefined, () => {
+      const [{ module }] = this.#parts;
+      if (module.ended) {
+        throw new UsageError(`the model '${this.name}' is disposed of: load it again`);
+      }
+      const bytes = this.itemBytes;
+      const sizes = this.#tensors.map(({ shape: [first] }, index) => ({
+        count: this.#sizes[first] ?? Number(first),
+        bytes: bytes[index],
+      }));
+      return work(new States(module, this.#end + headerBytes(Object.keys(this.#sizes).length), sizes));
+    });
+  }
+
   /** For `using`: dispose of the model at the end of the block. */
   [Symbol.dispose]() {
     this.dispose();
@@ -168,5 +202,6 @@ export class FunctionsModel {
     stateful.forEach(({ module: own }) => own.check(own.exports.set_state(this.#end, bytes)));
     const top = Math.ceil((this.#end + bytes) / ALIGNMENT) * ALIGNMENT;
     this.#parts.forEach((part) => (part.module.top = top));
+    this.#sizes = Object.fromEntries(names.map((name, index) => [name, values[index]]));
   }
 }

@@ -105,18 +105,32 @@ export class GpuDriver {
    * @param {{ number: number, bytes: number }} held
    */
   async read({ number, bytes }) {
+    const found = await this.gathered(number, [{ offset: 0, bytes: Math.max(4, Math.ceil(bytes / 4) * 4) }]);
+    return found.buffer.slice(0, bytes);
+  }
+
+  /**
+   * What a buffer keeps at some places, one after the other. Offsets and bytes are multiples of 4.
+   * @param {number} number of the buffer
+   * @param {readonly { offset: number, bytes: number }[]} places
+   */
+  async gathered(number, places) {
     if (this.destroyed) {
       throw new UsageError('the model of this tensor is disposed of: take its data() before');
     }
     this.raise();
-    const size = Math.max(4, Math.ceil(bytes / 4) * 4);
-    const staging = this.buffers.make(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'a kept value');
+    const size = places.reduce((sum, { bytes }) => sum + bytes, 0);
+    const staging = this.buffers.make(size, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST, 'kept values');
     try {
       const encoder = this.device.createCommandEncoder();
-      encoder.copyBufferToBuffer(this.buffers.get(number), 0, staging, 0, size);
+      let end = 0;
+      for (const { offset, bytes } of places) {
+        encoder.copyBufferToBuffer(this.buffers.get(number), offset, staging, end, bytes);
+        end += bytes;
+      }
       this.device.queue.submit([encoder.finish()]);
       await mapped(this, staging, size);
-      return staging.getMappedRange().slice(0, bytes);
+      return new Uint8Array(staging.getMappedRange().slice());
     } finally {
       this.buffers.release(staging);
     }

@@ -1,13 +1,16 @@
 // Models that generate: texts or messages in, an answer out, piece by piece.
 
 import { answering, Call } from './answering.mjs';
+import { Chooser, SEQUENCES } from './chooser.mjs';
 import { Conversations } from './conversations.mjs';
 import { DataError, MemoryError, UsageError } from './errors.mjs';
+import { Saver } from './saved.mjs';
 import { SETTINGS, settingsOf, Stops } from './settings.mjs';
 import { fetchFiles } from './texts.mjs';
 import { publicOf, Tokenizer } from './tokenizer.mjs';
 
 /** @typedef {import('./functions.mjs').FunctionsModel} FunctionsModel */
+/** @typedef {import('./chooser.mjs').Exports} Exports */
 /** @typedef {import('./conversations.mjs').Message} Message */
 /** @typedef {string | readonly Message[] | readonly number[]} Given a text, messages, or tokens */
 /** @typedef {{ text: string, tokens: number[], logprobs: number[] }} Piece */
@@ -26,25 +29,7 @@ import { publicOf, Tokenizer } from './tokenizer.mjs';
  * @property {boolean} whole
  * @property {number[]} stops tokens that end an answer
  * @property {string} program the template of conversations, in base64; empty if there is none
- */
-
-/**
- * The functions of language.wasm; addresses and sizes are in bytes.
- * @typedef {object} Exports
- * @property {WebAssembly.Memory} memory
- * @property {{ value: number }} __heap_base
- * @property {(count: number, sequences: number, blocks: number) => number} pages_bytes
- * @property {(...values: number[]) => void} pages_open
- * @property {() => number} pages_begin
- * @property {(sequence: number, more: number) => number} pages_reserve
- * @property {(sequence: number, more: number) => void} pages_append
- * @property {(sequence: number, length: number) => void} pages_cut
- * @property {(sequence: number) => void} pages_fail
- * @property {(sequence: number) => void} pages_end
- * @property {(sequence: number) => number} pages_length
- * @property {(sequence: number) => number} pages_row
- * @property {(words: number) => number} sample_bytes
- * @property {(...values: number[]) => number} sample
+ * @property {string} build tells models from each other, in hexadecimal digits
  */
 
 const MODULE = 'language.wasm';
@@ -58,8 +43,6 @@ const STEP = 50;
 const FIRST = 8;
 /** Tokens for which there are pages at first. */
 const ROOM = 2048;
-/** Sequences that may be there at once: those that go on, and those that are remembered. */
-const SEQUENCES = 4;
 
 /** A function that loads a model that generates, from one that loads a model with states. */
 export const messages = answering(fetchLanguage, methodsOf, () => {
@@ -79,79 +62,6 @@ async function fetchLanguage(locate, options) {
   const found = /** @type {Task} */ (/** @type {unknown} */ (task));
   const conversations = new Conversations(other, found.program);
   return { task: found, tokenizer: new Tokenizer(text, tables), own: /** @type {Exports} */ (own), conversations };
-}
-
-/** Pages of sequences, and the choice of tokens, in the memory of language.wasm. */
-class Chooser {
-  #own;
-  #words;
-  #at;
-
-  /**
-   * @param {Exports} own
-   * @param {Task} task
-   * @param {number} count pages
-   */
-  constructor(own, { words, context, page, window, whole }, count) {
-    this.#own = own;
-    this.#words = words;
-    this.count = count;
-    const blocks = Math.ceil(context / page);
-    const sizes = {
-      pages: own.pages_bytes(count, SEQUENCES, blocks),
-      settings: 80,
-      random: 8,
-      choice: 8,
-      biases: 8 * words,
-      scores: 4 * words,
-      earlier: 4 * context,
-      workspace: own.sample_bytes(words),
-    };
-    let place = own.__heap_base.value;
-    this.#at = /** @type {Record<keyof typeof sizes, number>} */ ({});
-    for (const [name, bytes] of Object.entries(sizes)) {
-      place = (place + 15) & ~15;
-      this.#at[/** @type {keyof typeof sizes} */ (name)] = place;
-      place += bytes;
-    }
-    const missing = place - own.memory.buffer.byteLength;
-    if (missing > 0) {
-      own.memory.grow(Math.ceil(missing / (1 << 16)));
-    }
-    own.pages_open(count, SEQUENCES, blocks, page, window ?? 0, Number(whole), this.#at.pages);
-  }
-
-  /** The pages of a sequence, as many as `tokens` need; those that are gone are 0. */
-  row(/** @type {number} */ sequence, /** @type {number} */ blocks) {
-    const row = new BigInt64Array(this.#own.memory.buffer, this.#own.pages_row(sequence), blocks).slice();
-    return row.map((page) => (page < 0n ? 0n : page));
-  }
-
-  /**
-   * The next token, and the logarithm of its probability.
-   * @param {Float32Array} scores
-   * @param {readonly number[]} earlier tokens
-   * @param {{ numbers: number[], biases: [number, number][], random: bigint }} state whose random numbers go on
-   */
-  choose(scores, earlier, state) {
-    const at = this.#at;
-    const { buffer } = this.#own.memory;
-    new Float64Array(buffer, at.settings, 10).set([...state.numbers, state.biases.length]);
-    const view = new DataView(buffer);
-    state.biases.forEach(([token, value], index) => {
-      view.setInt32(at.biases + 8 * index, token, true);
-      view.setFloat32(at.biases + 8 * index + 4, value, true);
-    });
-    view.setBigUint64(at.random, state.random, true);
-    new Float32Array(buffer, at.scores, this.#words).set(scores);
-    new Int32Array(buffer, at.earlier, earlier.length).set(earlier);
-    const places = [at.earlier, earlier.length, at.random, at.workspace, at.choice];
-    if (this.#own.sample(at.settings, at.biases, at.scores, this.#words, ...places) !== 0) {
-      throw new DataError('no token is possible: the model gave scores that are no numbers, or all were ruled out');
-    }
-    state.random = view.getBigUint64(at.random, true);
-    return { token: view.getInt32(at.choice, true), logprob: view.getFloat32(at.choice + 4, true) };
-  }
 }
 
 /** A text whose tokens the model remembers, the first ones of them. */
@@ -183,7 +93,10 @@ function methodsOf(loaded, { task, tokenizer, own, conversations }) {
   let chooser = null;
   /** @type {Sequence[]} */
   let sequences = [];
+  /** @type {Sequence | null} what was written or restored last */
+  let last = null;
   let pace = 0;
+  const saver = new Saver(own, model, task);
 
   /** Make memory for so many tokens of all sequences; what was remembered is forgotten. */
   const reset = async (/** @type {{ pages?: number }} */ { pages = Math.min(blocks, Math.ceil(ROOM / task.page)) } = {}) => {
@@ -192,6 +105,7 @@ function methodsOf(loaded, { task, tokenizer, own, conversations }) {
     }
     const made = resetStates({ pages }).then(() => {
       sequences = [];
+      last = null;
       chooser = new Chooser(own, task, pages);
     });
     making = made;
@@ -205,6 +119,32 @@ function methodsOf(loaded, { task, tokenizer, own, conversations }) {
     }
   };
 
+  /** Forget what was read first of all that nobody writes; false: there is no such sequence. */
+  const forget = () => {
+    const oldest = sequences.findIndex(({ busy }) => !busy);
+    if (oldest >= 0) {
+      own.pages_end(sequences[oldest].row);
+      sequences.splice(oldest, 1);
+    }
+    return oldest >= 0;
+  };
+
+  /** A new sequence. */
+  const opened = () => {
+    const row = own.pages_begin();
+    if (row < 0) {
+      throw new UsageError(`${SEQUENCES} answers are being written, as many as there can be: end one first`);
+    }
+    const made = new Sequence(row);
+    sequences.push(made);
+    return made;
+  };
+
+  const full = () => {
+    const tokens = (chooser?.count ?? 0) * task.page;
+    return new MemoryError(`the memory for ${tokens} tokens is full: make it larger with model.reset({ pages })`, 0);
+  };
+
   /** A sequence for these tokens, with what is remembered of them. */
   const begin = (/** @type {number[]} */ tokens) => {
     const common = (/** @type {Sequence} */ { tokens: old }) => {
@@ -214,31 +154,23 @@ function methodsOf(loaded, { task, tokenizer, own, conversations }) {
     const idle = sequences.filter(({ busy }) => !busy);
     let best = idle.sort((a, b) => common(b) - common(a))[0];
     if (!best || (common(best) === 0 && sequences.length < SEQUENCES)) {
-      const row = own.pages_begin();
-      if (row < 0) {
-        throw new UsageError(`${SEQUENCES} answers are being written, as many as there can be: end one first`);
-      }
-      best = new Sequence(row);
-      sequences.push(best);
+      best = opened();
     } else {
       // The last token is read again: the scores of what follows are asked for.
       own.pages_cut(best.row, Math.min(common(best), tokens.length - 1));
     }
     best.busy = true;
     best.tokens = tokens;
+    last = best;
     return best;
   };
 
   /** Pages for further tokens; sequences that nobody writes are forgotten for them. */
   const reserve = (/** @type {Sequence} */ sequence, /** @type {number} */ count) => {
     while (!own.pages_reserve(sequence.row, count)) {
-      const oldest = sequences.findIndex(({ busy }) => !busy);
-      if (oldest < 0) {
-        const tokens = (chooser?.count ?? 0) * task.page;
-        throw new MemoryError(`the memory for ${tokens} tokens is full: make it larger with model.reset({ pages })`, 0);
+      if (!forget()) {
+        throw full();
       }
-      own.pages_end(sequences[oldest].row);
-      sequences.splice(oldest, 1);
     }
   };
 
@@ -361,12 +293,73 @@ function methodsOf(loaded, { task, tokenizer, own, conversations }) {
     }
   };
 
+  /**
+   * The text that was written last, with what the model remembers of it, as bytes; the messages of its conversation may
+   * go with it.
+   * @param {readonly Message[]} [spoken]
+   */
+  const save = async (spoken) => {
+    const sequence = last;
+    if (!sequence || !chooser || !sequences.includes(sequence)) {
+      throw new UsageError('the model remembers no text: let it write an answer first');
+    }
+    if (sequence.busy) {
+      throw new UsageError('the answer is being written: end it first');
+    }
+    sequence.busy = true;
+    try {
+      return await saver.save(chooser, sequence.row, sequence.tokens, spoken);
+    } finally {
+      sequence.busy = false;
+    }
+  };
+
+  /**
+   * Remember a text that was saved, by this or another runtime of the model.
+   * @param {Uint8Array<ArrayBuffer> | ArrayBuffer} given
+   */
+  const restore = async (given) => {
+    const saved = given instanceof ArrayBuffer ? new Uint8Array(given) : given;
+    if (!(saved instanceof Uint8Array)) {
+      throw new UsageError('restore takes the bytes that save gave');
+    }
+    await ready();
+    await saver.check(/** @type {Chooser} */ (chooser), saved);
+    await ready();
+    const into = /** @type {Chooser} */ (chooser);
+    const found = saver.look(into, saved);
+    if (found.tokens.length > task.context) {
+      throw new DataError(`the text has ${found.tokens.length} tokens, and the model takes ${task.context}`);
+    }
+    if (sequences.length === SEQUENCES) {
+      forget();
+    }
+    const sequence = opened();
+    try {
+      while (!own.saved_hold(sequence.row)) {
+        if (!forget()) {
+          throw full();
+        }
+      }
+      await saver.fill(into, sequence.row, found);
+      own.pages_append(sequence.row, found.read);
+    } catch (error) {
+      own.pages_end(sequence.row);
+      sequences = sequences.filter((other) => other !== sequence);
+      throw error;
+    }
+    sequence.tokens = found.tokens;
+    sequence.busy = false;
+    last = sequence;
+    return { tokens: found.tokens.length, messages: found.messages };
+  };
+
   const { encode, decode } = publicOf(tokenizer, null);
   const count = (/** @type {Given} */ given) => {
     const text = textOf(given, conversations);
     return tokensOf(text, task, tokenizer, text !== given).length;
   };
-  return { generate, complete, reset, tokenizer: { encode, decode, count } };
+  return { generate, complete, save, restore, reset, tokenizer: { encode, decode, count } };
 }
 
 /**

@@ -144,7 +144,7 @@ class Remote {
 
   /**
    * @param {object} message
-   * @param {ImageBitmap[]} [moved]
+   * @param {Transferable[]} [moved]
    */
   post(message, moved = []) {
     if (!this.#thread) {
@@ -154,7 +154,7 @@ class Remote {
   }
 
   /**
-   * Arguments are copied at once, except pictures of the page.
+   * Arguments are copied at once, except pictures of the page and what was saved.
    * @param {{ method: string, of?: string | number, args: any[] }} call
    * @returns {Promise<any>}
    */
@@ -175,7 +175,8 @@ class Remote {
     });
     try {
       const pictures = beside.pictures.length ? await Promise.all(beside.pictures) : [];
-      this.post({ ...call, id, args: sent, pictures }, pictures);
+      // What was saved is large: it moves.
+      this.post({ ...call, id, args: sent, pictures }, call.method === 'restore' ? memoryOf(args) : pictures);
       // A program in node goes on while it waits.
       this.#thread?.ref?.();
       return fill(await answer, args);
@@ -291,4 +292,13 @@ function fill(results, [, options]) {
     results[name][elements] = array ?? results[name][elements];
   }
   return results;
+}
+
+/**
+ * The memory of arrays that have it alone, and so can move.
+ * @param {readonly unknown[]} args
+ */
+function memoryOf(args) {
+  const found = args.map((arg) => (ArrayBuffer.isView(arg) && arg.byteLength === arg.buffer.byteLength ? arg.buffer : arg));
+  return found.filter((arg) => arg instanceof ArrayBuffer);
 }

@@ -425,43 +425,49 @@ dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece) {
     return DK_OK;
 }
 
-size_t dk_language_saved_bytes(const dk_language* own) {
-    return own->tokens == NULL || own->count < 1 ? 0 : dk_saved_bytes(&own->pages, 0, own->count, &own->caches, 0);
+size_t dk_language_saved_bytes(const dk_language* own, size_t note_bytes) {
+    return own->tokens == NULL || own->count < 1 ? 0
+                                                 : dk_saved_bytes(&own->pages, 0, own->count, &own->caches, note_bytes);
 }
 
-dk_status dk_language_save(const dk_language* own, dk_model* model, void* saved, size_t bytes) {
-    const size_t needed = dk_language_saved_bytes(own);
+dk_status dk_language_save(
+    const dk_language* own, dk_model* model, const void* note, size_t note_bytes, void* saved, size_t bytes
+) {
+    const size_t needed = dk_language_saved_bytes(own, note_bytes);
     if (needed == 0 || saved == NULL) {
         return dk_fail(model, DK_ERROR_USAGE, needed == 0 ? "there is no text to save" : "the memory is NULL");
     }
     if (bytes < needed) {
         return dk_fail(model, DK_ERROR_BUFFER, "there are fewer bytes than saved_bytes says");
     }
-    dk_save(&own->pages, 0, own->tokens, own->count, &own->caches, NULL, 0, saved);
+    dk_save(&own->pages, 0, own->tokens, own->count, &own->caches, note, note_bytes, saved);
     return DK_OK;
 }
 
-dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes) {
-    dk_saved found;
+dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes, dk_saved* found) {
+    dk_saved parts;
     dk_status status;
     if (own->tokens == NULL || saved == NULL) {
         return dk_fail(model, DK_ERROR_USAGE, saved == NULL ? "what was saved is NULL" : "there is no workspace");
     }
-    status = dk_saved_open(&found, &own->pages, &own->caches, own->task->words, saved, bytes);
+    status = dk_saved_open(&parts, &own->pages, &own->caches, own->task->words, saved, bytes);
     if (status != DK_OK) {
         return dk_fail(
             model, status,
-            status == DK_ERROR_USAGE ? "what was saved is of another build of the model"
+            status == DK_ERROR_USAGE ? "what was saved is of another model, or of another build of it"
                                      : "this is no saved text, or it is cut off or altered"
         );
     }
-    if (found.count > own->room.tokens) {
+    if (parts.count > own->room.tokens) {
         return dk_fail(model, DK_ERROR_CAPACITY, "what was saved has more tokens than the workspace is for");
     }
     dk_pages_cut(&own->pages, 0, 0);
-    dk_restore(&found, &own->pages, 0, &own->caches);
-    memcpy(own->tokens, found.tokens, 4 * (size_t)found.count);
-    own->count = found.count;
+    dk_restore(&parts, &own->pages, 0, &own->caches);
+    memcpy(own->tokens, parts.tokens, 4 * (size_t)parts.count);
+    own->count = parts.count;
     own->going = false;
+    if (found != NULL) {
+        *found = parts;
+    }
     return DK_OK;
 }

@@ -138,16 +138,20 @@ dk_status dk_language_read(dk_language* own, dk_model* model);
 /* Read what is left, and write the next piece. DK_ERROR_USAGE: there is no answer. */
 dk_status dk_language_next(dk_language* own, dk_model* model, dk_piece* piece);
 
-/* Bytes of what is saved of the text so far; 0 without a text. */
-size_t dk_language_saved_bytes(const dk_language* own);
+/* Bytes of what is saved of the text so far, with a note of the caller; 0 without a text. */
+size_t dk_language_saved_bytes(const dk_language* own, size_t note_bytes);
 
-/* Save the text so far, with what the model remembers of it, to so many bytes. An answer may go on afterwards. */
-dk_status dk_language_save(const dk_language* own, dk_model* model, void* saved, size_t bytes);
+/* Save the text so far, with what the model remembers of it, and a note, to so many bytes. An answer may go on
+   afterwards. */
+dk_status dk_language_save(
+    const dk_language* own, dk_model* model, const void* note, size_t note_bytes, void* saved, size_t bytes
+);
 
 /* Let the model remember what was saved, in place of what it remembers: the next prompt is read from where it differs.
-   DK_ERROR_DATA: it is cut off, altered, or something else. DK_ERROR_USAGE: it is of another build. DK_ERROR_CAPACITY:
-   it has more tokens than the workspace is for. Nothing is changed then. */
-dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes);
+   `found` receives its parts, unless it is NULL. DK_ERROR_DATA: it is cut off, altered, or something else.
+   DK_ERROR_USAGE: it is of another model. DK_ERROR_CAPACITY: it has more tokens than the workspace is for. Nothing is
+   changed then. */
+dk_status dk_language_restore(dk_language* own, dk_model* model, const void* saved, size_t bytes, dk_saved* found);
 
 #ifdef __cplusplus
 }

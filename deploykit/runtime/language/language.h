@@ -67,7 +67,7 @@ enum { DK_BUILD_BYTES = 32 };
 typedef struct dk_caches {
     unsigned char* states;      /* the first one */
     const int64_t* page_bytes;  /* of each: the bytes of a page */
-    const unsigned char* build; /* DK_BUILD_BYTES that tell builds from each other */
+    const unsigned char* build; /* DK_BUILD_BYTES that tell models from each other */
     int32_t count;
 } dk_caches;
 
@@ -93,10 +93,33 @@ typedef struct dk_saved {
 } dk_saved;
 
 /* Look at what was saved; it must stay. DK_ERROR_DATA: it is cut off, altered, or something else. DK_ERROR_USAGE: it is
-   of another build. */
+   of another model. */
 dk_status dk_saved_open(
     dk_saved* own, const dk_pages* pages, const dk_caches* caches, int32_t words, const void* saved, size_t bytes
 );
+
+/* The same in parts, for callers who have the states elsewhere. `dk_save_head` writes what is in front of the
+   pages, and returns its bytes. Of each block from `first` of the sequence to its end, a page of each state follows,
+   and then the checksum: `dk_saved_sum` of all that, beginning with DK_SAVED_SUM. */
+#define DK_SAVED_SUM UINT64_C(0xcbf29ce484222325)
+
+uint64_t dk_saved_sum(uint64_t sum, const void* bytes, size_t count);
+
+size_t dk_save_head(
+    const dk_pages* pages, int32_t sequence, const int32_t* tokens, int32_t count, const dk_caches* caches,
+    const void* note, size_t note_bytes, void* saved
+);
+
+/* `dk_saved_open` for a caller who has compared the checksum. Of all `bytes`, the first ones are `there`, with those in
+   front of the pages. */
+dk_status dk_saved_look(
+    dk_saved* own, const dk_pages* pages, const dk_caches* caches, int32_t words, const void* saved, size_t there,
+    size_t bytes
+);
+
+/* Let a sequence without tokens hold pages for what was saved; `dk_pages_append` says that they are filled. False, with
+   nothing changed, if there are not enough. */
+bool dk_saved_hold(const dk_saved* own, dk_pages* pages, int32_t sequence);
 
 /* Let a sequence without tokens have what was saved. False, with nothing changed, if there are not enough pages. */
 bool dk_restore(const dk_saved* own, dk_pages* pages, int32_t sequence, const dk_caches* caches);

@@ -18,10 +18,10 @@ enum { COUNTS = 8, NOTE = 24, BUILD = 32, HEAD = BUILD + DK_BUILD_BYTES, CHECKSU
 
 /* FNV-1a, which tells any change of a single byte. (Source: Fowler et al., "The FNV Non-Cryptographic Hash
    Algorithm".) */
-static uint64_t checksum(const unsigned char* bytes, size_t count) {
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+uint64_t dk_saved_sum(uint64_t sum, const void* bytes, size_t count) {
+    const unsigned char* each = bytes;
     for (size_t i = 0; i < count; ++i) {
-        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+        sum = (sum ^ each[i]) * UINT64_C(0x100000001b3);
     }
     return sum;
 }
@@ -54,16 +54,13 @@ dk_saved_bytes(const dk_pages* pages, int32_t sequence, int32_t count, const dk_
     return (size_t)bytes_of(caches, count, note_bytes, blocks);
 }
 
-void dk_save(
+size_t dk_save_head(
     const dk_pages* pages, int32_t sequence, const int32_t* tokens, int32_t count, const dk_caches* caches,
     const void* note, size_t note_bytes, void* saved
 ) {
-    const int64_t* row = pages->table + (size_t)sequence * (size_t)pages->blocks;
     const int32_t counts[4] = {count, pages->lengths[sequence], pages->first[sequence], 0};
     const int64_t noted = (int64_t)note_bytes;
-    const int64_t end = blocks_of(pages, counts[1]);
     unsigned char *base = saved, *place = base + HEAD;
-    uint64_t sum;
     memcpy(base, MAGIC, COUNTS);
     memcpy(base + COUNTS, counts, sizeof counts);
     memcpy(base + NOTE, &noted, sizeof noted);
@@ -74,14 +71,26 @@ void dk_save(
         memcpy(place, note, note_bytes);
         place += note_bytes;
     }
-    for (int64_t block = counts[2]; block < end; ++block) {
+    return (size_t)(place - base);
+}
+
+void dk_save(
+    const dk_pages* pages, int32_t sequence, const int32_t* tokens, int32_t count, const dk_caches* caches,
+    const void* note, size_t note_bytes, void* saved
+) {
+    const int64_t* row = pages->table + (size_t)sequence * (size_t)pages->blocks;
+    const int64_t end = blocks_of(pages, pages->lengths[sequence]);
+    unsigned char *base = saved, *place = base;
+    uint64_t sum;
+    place += dk_save_head(pages, sequence, tokens, count, caches, note, note_bytes, saved);
+    for (int64_t block = pages->first[sequence]; block < end; ++block) {
         size_t before = 0;
         for (int32_t i = 0; i < caches->count; before += state_bytes(pages, caches, i++)) {
             memcpy(place, page_of(caches, before, i, row[block]), (size_t)caches->page_bytes[i]);
             place += caches->page_bytes[i];
         }
     }
-    sum = checksum(base, (size_t)(place - base));
+    sum = dk_saved_sum(DK_SAVED_SUM, base, (size_t)(place - base));
     memcpy(place, &sum, sizeof sum);
 }
 
@@ -89,14 +98,25 @@ dk_status dk_saved_open(
     dk_saved* own, const dk_pages* pages, const dk_caches* caches, int32_t words, const void* saved, size_t bytes
 ) {
     const unsigned char* base = saved;
-    int32_t counts[4];
-    int64_t noted;
     uint64_t sum;
     if (bytes < HEAD + CHECKSUM || memcmp(base, MAGIC, COUNTS) != 0) {
         return DK_ERROR_DATA;
     }
     memcpy(&sum, base + bytes - CHECKSUM, sizeof sum);
-    if (sum != checksum(base, bytes - CHECKSUM)) {
+    if (sum != dk_saved_sum(DK_SAVED_SUM, base, bytes - CHECKSUM)) {
+        return DK_ERROR_DATA;
+    }
+    return dk_saved_look(own, pages, caches, words, saved, bytes - CHECKSUM, bytes);
+}
+
+dk_status dk_saved_look(
+    dk_saved* own, const dk_pages* pages, const dk_caches* caches, int32_t words, const void* saved, size_t there,
+    size_t bytes
+) {
+    const unsigned char* base = saved;
+    int32_t counts[4];
+    int64_t noted;
+    if (there < HEAD || memcmp(base, MAGIC, COUNTS) != 0) {
         return DK_ERROR_DATA;
     }
     if (memcmp(base + BUILD, caches->build, DK_BUILD_BYTES) != 0) {
@@ -106,7 +126,8 @@ dk_status dk_saved_open(
     memcpy(&noted, base + NOTE, sizeof noted);
     if (counts[0] < 1 || counts[1] < 0 || counts[1] > counts[0] || counts[2] < 0 ||
         counts[2] > blocks_of(pages, counts[1]) || noted < 0 || (uint64_t)noted > bytes ||
-        bytes_of(caches, counts[0], (uint64_t)noted, blocks_of(pages, counts[1]) - counts[2]) != bytes) {
+        bytes_of(caches, counts[0], (uint64_t)noted, blocks_of(pages, counts[1]) - counts[2]) != bytes ||
+        HEAD + 4 * (uint64_t)counts[0] + (uint64_t)noted > there) {
         return DK_ERROR_DATA;
     }
     own->count = counts[0];
@@ -126,12 +147,19 @@ dk_status dk_saved_open(
     return DK_OK;
 }
 
-bool dk_restore(const dk_saved* own, dk_pages* pages, int32_t sequence, const dk_caches* caches) {
-    const int64_t* row = pages->table + (size_t)sequence * (size_t)pages->blocks;
-    const unsigned char* place = own->pages;
+bool dk_saved_hold(const dk_saved* own, dk_pages* pages, int32_t sequence) {
     pages->first[sequence] = own->first;
     if (!dk_pages_reserve(pages, sequence, own->read)) {
         pages->first[sequence] = 0;
+        return false;
+    }
+    return true;
+}
+
+bool dk_restore(const dk_saved* own, dk_pages* pages, int32_t sequence, const dk_caches* caches) {
+    const int64_t* row = pages->table + (size_t)sequence * (size_t)pages->blocks;
+    const unsigned char* place = own->pages;
+    if (!dk_saved_hold(own, pages, sequence)) {
         return false;
     }
     for (int64_t block = own->first; block < blocks_of(pages, own->read); ++block) {

@@ -6,6 +6,8 @@
 #define EXPORT(name) __attribute__((export_name(#name)))
 
 static dk_pages pages;
+static dk_caches caches; /* whose states are elsewhere */
+static dk_saved saved;
 
 EXPORT(pages_bytes) size_t dk_web_pages_bytes(int32_t count, int32_t sequences, int32_t blocks) {
     return dk_pages_bytes(count, sequences, blocks);
@@ -48,13 +50,54 @@ EXPORT(pages_end) void dk_web_pages_end(int32_t sequence) {
     dk_pages_end(&pages, sequence);
 }
 
-/* The length of a sequence, and its row of the table. */
+/* The length of a sequence, its first page that is held, and its row of the table. */
 EXPORT(pages_length) int32_t dk_web_pages_length(int32_t sequence) {
     return pages.lengths[sequence];
 }
 
+EXPORT(pages_first) int32_t dk_web_pages_first(int32_t sequence) {
+    return pages.first[sequence];
+}
+
 EXPORT(pages_row) const int64_t* dk_web_pages_row(int32_t sequence) {
     return pages.table + (size_t)sequence * (size_t)pages.blocks;
+}
+
+/* What is saved, in parts; `page_bytes` and `build` are those of dk_caches, and stay. */
+EXPORT(saved_of) void dk_web_saved_of(const int64_t* page_bytes, const unsigned char* build, int32_t count) {
+    caches.page_bytes = page_bytes;
+    caches.build = build;
+    caches.count = count;
+}
+
+EXPORT(saved_head)
+size_t dk_web_saved_head(
+    int32_t sequence, const int32_t* tokens, int32_t count, const void* note, size_t note_bytes, void* head
+) {
+    return dk_save_head(&pages, sequence, tokens, count, &caches, note, note_bytes, head);
+}
+
+EXPORT(saved_sum) uint64_t dk_web_saved_sum(uint64_t sum, const void* bytes, size_t count) {
+    return dk_saved_sum(sum, bytes, count);
+}
+
+/* Look at what was saved, of which the first bytes are `there`. `found` receives how many tokens there are, how many
+   the model remembers, the first block whose page is there, and where the note begins. Returns a status. */
+EXPORT(saved_look)
+int32_t dk_web_saved_look(int32_t words, const unsigned char* head, size_t there, size_t bytes, int32_t* found) {
+    const dk_status status = dk_saved_look(&saved, &pages, &caches, words, head, there, bytes);
+    if (status == DK_OK) {
+        found[0] = saved.count;
+        found[1] = saved.read;
+        found[2] = saved.first;
+        found[3] = (int32_t)(saved.note - head);
+    }
+    return (int32_t)status;
+}
+
+/* Hold pages for what was looked at. False, with nothing changed, if there are not enough. */
+EXPORT(saved_hold) int32_t dk_web_saved_hold(int32_t sequence) {
+    return dk_saved_hold(&saved, &pages, sequence);
 }
 
 EXPORT(sample_bytes) size_t dk_web_sample_bytes(int32_t words) {

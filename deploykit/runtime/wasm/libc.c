@@ -79,6 +79,16 @@ void* memset(void* target, int value, size_t bytes) {
     return target;
 }
 
+int memcmp(const void* left, const void* right, size_t bytes) {
+    const unsigned char *one = left, *other = right;
+    for (; bytes > 0; --bytes, ++one, ++other) {
+        if (*one != *other) {
+            return *one < *other ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 size_t strlen(const char* text) {
     const char* end = text;
     while (*end != '\0') {

@@ -61,7 +61,8 @@ OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType
 """The classes that dynamic models have."""
 
 OF_MESSAGES = (
-    *("Answer", "Answers", "Chat", "Generation", "Message", "Piece", "PieceListener", "Pieces", "Prompt", "Settings"),
+    *("Answer", "Answers", "Chat", "Generation", "Message", "Notes", "Piece", "PieceListener", "Pieces"),
+    *("Prompt", "Settings"),
 )
 """The classes of models that generate."""
 
@@ -80,7 +81,11 @@ EXCEPTIONS = {
     "WeightsException": ("DeploykitException", "The weights are missing, or not those of the model."),
     "ClosedException": ("DeploykitException", "The model is closed."),
     "BusyException": ("DeploykitException", "The model writes another answer."),
+    "OtherBuildException": ("DeploykitException", "What was saved is of another model, or of another build of it."),
 }
+
+_OF_GENERATING = ("BusyException", "OtherBuildException")
+"""Those that only models that generate raise."""
 
 _STUBS = {
     "android/app": ("ActivityManager",),
@@ -225,7 +230,7 @@ def _of_all(views: Sequence[Mapping[str, Any]], models: Sequence[Mapping[str, An
         found |= {f"{folder}/{name}.java": render(_PACKAGE, f"java/{name}.java", own) for name in names}
     spoken = any(model["messages"] for model in models)
     for name, (base, meaning) in EXCEPTIONS.items():
-        if spoken or name != "BusyException":
+        if spoken or name not in _OF_GENERATING:
             own = {"package": views[0]["package"], "exception": name, "base": base, "meaning": meaning}
             found[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
     return found

@@ -34,8 +34,8 @@ _TEXT_OPTIONS = (
 )
 
 _LANGUAGE_OPTIONS = (*_TEXT_OPTIONS, f"-I{runtime.LANGUAGE_INCLUDE}")
-_SPEAKING = (*(runtime.LANGUAGE_INCLUDE / name for name in ("pages.c", "sampling.c")), *runtime.TEMPLATE)
-"""The sources for pages, the choice of tokens and templates; JavaScript has stops of its own."""
+_SPEAKING = (*(runtime.LANGUAGE_INCLUDE / name for name in ("pages.c", "saved.c", "sampling.c")), *runtime.TEMPLATE)
+"""The sources for pages, what is saved, the choice of tokens and templates; JavaScript has stops of its own."""
 
 _LINKER_OPTIONS = (
     *(f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--export=__heap_base"),

@@ -18,6 +18,7 @@ _JOINED = {
         *("errors", "tasks", "dtypes", "files", "kept", "inputs", "memory", "math", "module"),
         *("opening", "model"),
     ),
+    "functions": ("states", "functions"),
     "choosing": ("trial", "choosing"),
     "gpu": ("limits", "device", "buffers", "downloads", "held", "gpu", "gpu-module"),
     "profile": ("clocks", "profile"),
@@ -29,7 +30,7 @@ _JOINED = {
     "pictures": ("pixels", "canvas", "boxes", "segments", "pictures"),
     "picture": ("pixels", "canvas", "picture"),
     "sound": ("resampling", "sound"),
-    "messages": ("settings", "conversations", "messages"),
+    "messages": ("settings", "conversations", "chooser", "saved", "messages"),
 }
 """The parts of each joined module, each part after the parts that it imports. If a part belongs to several modules,
 other modules import it from the first of these."""

@@ -177,6 +177,10 @@ static jlong invoke(const method* own, const argument* arguments) {
         CALL(void, jlong, jobject, jobject, jobject, jobject)(
             env, type, NUMBER(0), OBJECT(1), OBJECT(2), OBJECT(3), OBJECT(4)
         );
+    } else if (IS("(JJ[BI)V")) {
+        CALL(void, jlong, jlong, jobject, jint)(env, type, NUMBER(0), NUMBER(1), OBJECT(2), INT(3));
+    } else if (IS("(J[BI)I")) {
+        return CALL(jint, jlong, jobject, jint)(env, type, NUMBER(0), OBJECT(1), INT(2));
     } else if (IS("(J[B)V")) {
         CALL(void, jlong, jobject)(env, type, NUMBER(0), OBJECT(1));
     } else if (IS("(J[J)I")) {

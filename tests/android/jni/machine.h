@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #define MISUSE 3
-#define MOST_METHODS 32
+#define MOST_METHODS 64
 
 typedef enum kind { CLASS, BYTES, LONGS, BUFFERS, BUFFER } kind;
 

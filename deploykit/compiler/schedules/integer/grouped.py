@@ -27,8 +27,7 @@ from deploykit.compiler.operators.building.imperative import Array, Code, impera
 from deploykit.compiler.operators.building.integers import expr
 from deploykit.compiler.operators.quantized.groups import GROUP
 from deploykit.compiler.schedules.integer.dot import DOTS
-from deploykit.compiler.schedules.matmul.blocking import LINE
-from deploykit.compiler.schedules.matmul.tile import prefetch
+from deploykit.compiler.tir.prefetches import LINE, prefetch
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import repeated
 

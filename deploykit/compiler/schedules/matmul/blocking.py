@@ -22,6 +22,7 @@ from tvm import tirx
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.loops import Code
 from deploykit.compiler.schedules.matmul.tile import Tile
+from deploykit.compiler.tir.prefetches import LINE
 from deploykit.compiler.tir.rewriting import Expr
 from deploykit.compiler.tir.values import as_index, bits_of, const, static
 
@@ -47,8 +48,8 @@ FEWEST_PACKED_FOR = 256
 PACKED_SHARE = 1 / 10
 """The largest share of the second-level cache that packed panels may take."""
 
-LINE, WAYS = 64, 8
-"""The bytes of a line of the first-level cache, and the number of lines that a set of it holds."""
+WAYS = 8
+"""The number of lines that a set of the first-level cache holds."""
 
 
 @dataclass(frozen=True)

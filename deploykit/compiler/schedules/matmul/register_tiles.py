@@ -46,7 +46,7 @@ from deploykit.compiler.schedules.kernel.finish import finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_and_tail, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.matmul.blocking import LINE, Blocking, blocking_for, ceil_div, packing, part
+from deploykit.compiler.schedules.matmul.blocking import Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.matmul.ends import Ends, ends_of, parts_of
 from deploykit.compiler.schedules.matmul.parts import Product, Strip, Unit
 from deploykit.compiler.schedules.matmul.tile import (
@@ -55,7 +55,6 @@ from deploykit.compiler.schedules.matmul.tile import (
     gather,
     panel_width,
     part_sums,
-    prefetch,
     products,
     step,
     step_of_some,
@@ -66,6 +65,7 @@ from deploykit.compiler.schedules.matmul.tile import (
 )
 from deploykit.compiler.schedules.matmul.tile_heights import heights_for, sizes_of
 from deploykit.compiler.schedules.matmul.tile_stores import Place, Results
+from deploykit.compiler.tir.prefetches import LINE, prefetch
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, replace_loads, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tvm import ir, tirx
+from tvm import tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.loops import local, loop, main_and_tail, unrolled, vectorized
@@ -232,13 +232,3 @@ def gather(tile: Tile, sums: Buffer, parts: int) -> tirx.Stmt:
 def copy(tile: Tile, sums: Buffer, target: Buffer) -> tirx.Stmt:
     """Copy all sums to a buffer that loops may index."""
     return each_vector(tile, lambda _row, _column, at: tirx.BufferStore(target, tirx.BufferLoad(sums, [at]), [at]))
-
-
-def prefetch(load: ir.TensorLoad) -> tirx.Stmt:
-    """Prefetch the cache line of an element that will be used soon. The element need not exist."""
-    settings = [tirx.IntImm("int32", value) for value in (_READ, _KEEP, _DATA)]
-    return tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", tirx.address_of(load), *settings))
-
-
-_READ, _KEEP, _DATA = 0, 3, 1
-"""The operands of LLVM's `prefetch`."""

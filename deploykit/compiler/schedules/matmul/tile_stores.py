@@ -17,7 +17,8 @@ from deploykit.compiler.schedules.kernel.finish import Finish
 from deploykit.compiler.schedules.kernel.loops import loop, main_and_tail
 from deploykit.compiler.schedules.kernel.stages import Axis
 from deploykit.compiler.schedules.matmul.ends import Ends
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill, prefetch
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill
+from deploykit.compiler.tir.prefetches import prefetch
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 

@@ -6,6 +6,7 @@
 
 void* memcpy(void* restrict target, const void* restrict source, size_t bytes);
 void* memset(void* target, int value, size_t bytes);
+int memcmp(const void* left, const void* right, size_t bytes);
 size_t strlen(const char* text);
 
 #endif
