@@ -76,7 +76,7 @@ def main() -> int:
     start = time.monotonic()
     try:
         if chosen.fetch:
-            files = archives.fetch(archives.BUILD, archives.BUNDLE, archives.TESTS)
+            files = archives.fetch(archives.BUILD, archives.KOTLIN, archives.BUNDLE, archives.TESTS)
             print(f"{len(files)} archives are in {archives.folder()}")
             return 0
         apk = build(
