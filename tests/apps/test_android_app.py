@@ -33,7 +33,7 @@ from tests.apps.test_digits_app import STROKES, strokes
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
 LANGUAGES = ("values", "values-de")
-TESTS = [f"org.deploykit.app.{name}Test" for name in ("About", "Draw", "Phone", "Picture", "Search")]
+TESTS = [f"org.deploykit.app.{name}Test" for name in ("About", "Draw", "EveryScreen", "Phone", "Picture", "Search")]
 SEARCHES = "org.deploykit.app.thinking.Searches"
 SAMPLE = ROOT / "apps/web/search/lighthouse.txt"
 ORIENTATION = 274
@@ -74,7 +74,7 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts) -> None:
     words = on_jvm.run(TESTS)
-    assert "OK (46 tests)" in words
+    assert "OK (50 tests)" in words
     for screen in ("draw", "search", "picture", "about"):
         names = (screen, f"{screen}-dark")
         light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in names)
