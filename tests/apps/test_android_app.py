@@ -74,7 +74,7 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts) -> None:
     words = on_jvm.run(TESTS)
-    assert "OK (50 tests)" in words
+    assert "OK (52 tests)" in words
     for screen in ("draw", "search", "picture", "about"):
         names = (screen, f"{screen}-dark")
         light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in names)
