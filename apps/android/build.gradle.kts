@@ -1,1 +1,4 @@
-plugins { alias(libs.plugins.android.application) apply false }
+plugins {
+    alias(libs.plugins.android.application) apply false
+    alias(libs.plugins.kotlin.android) apply false
+}

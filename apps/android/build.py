@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--aab", action="store_true", help="also an app bundle, for a store")
     parser.add_argument("--key", type=Path, help="a key store; by default one of this machine is made")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder for the APK")
-    usual = (archives.BUILD, archives.BUNDLE, archives.TESTS)
+    usual = (archives.BUILD, archives.KOTLIN, archives.BUNDLE, archives.TESTS)
     fetched = {"usual": usual, "all": (*usual, archives.FURTHER)}
     parser.add_argument(
         "--fetch", nargs="?", const="usual", choices=fetched, help="load the archives that are missing, and end"

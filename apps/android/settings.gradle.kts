@@ -4,7 +4,9 @@ dependencyResolutionManagement {
     repositories {
         google()
         mavenCentral()
+        maven { url = uri("models/animals/maven") }
         maven { url = uri("models/digits/maven") }
+        maven { url = uri("models/sentences/maven") }
     }
 }
 

@@ -29,6 +29,16 @@ public final class Bitmap {
         this.points = points;
     }
 
+    public static Bitmap createBitmap(int width, int height, Config config) {
+        return new Bitmap(config, width, height, true, true, new byte[4 * width * height]);
+    }
+
+    public void eraseColor(int color) {
+        for (int at = 0; at < points.length; at += 4) {
+            ByteBuffer.wrap(points).putInt(at, color << 8 | color >>> 24);
+        }
+    }
+
     public Config getConfig() {
         return config;
     }

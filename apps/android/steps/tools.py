@@ -65,7 +65,8 @@ def _main_first(use: str, word: str) -> list[str]:
 
 
 def _tools() -> tuple[Tool, ...]:
-    aapt2, framework, r8 = archives.locked(archives.BUILD)
+    aapt2, framework, r8, _, sentences = archives.locked(archives.BUILD)
+    kotlin = _main_first(archives.KOTLIN, "kotlin-compiler-embeddable")
     bundle, tests = _main_first(archives.BUNDLE, "bundletool"), _main_first(archives.TESTS, "robolectric")
     peers = archives.locked(archives.FURTHER)
     programs = [
@@ -79,6 +80,8 @@ def _tools() -> tuple[Tool, ...]:
         Tool("aapt2", "compiles resources", FETCH, _archive(aapt2), "aapt2"),
         Tool("android-all", "Android's framework, to compile against", FETCH, _archive(framework), "android-all"),
         Tool("r8", "shrinks classes and makes the code of Android", FETCH, _archive(r8), "r8"),
+        Tool(f"kotlinc and {len(kotlin) - 1} others", "compiles a screen in Kotlin", FETCH, _archive(*kotlin)),
+        Tool("all-MiniLM-L6-v2", "the model of sentences", FETCH, _archive(sentences)),
         Tool(f"bundletool and {len(bundle) - 1} others", "makes app bundles (--aab)", FETCH, _archive(*bundle)),
         Tool(f"robolectric and {len(tests) - 1} others", "runs the app's tests", FETCH, _archive(*tests)),
         Tool(

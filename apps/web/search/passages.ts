@@ -9,8 +9,8 @@ export interface Passage {
 
 /** A longer sentence is cut at a space, because models cut off long texts. In units of UTF-16. */
 const LONGEST = 1000;
-/** A line of at least this many is wrapped: its end is a space. */
-const WRAPPED = /([^\n]{40,})\n/g;
+/** The end of a line of at least this many units, which is wrapped: a space. */
+const WRAPPED = /(?<=[^\n]{40})\n/g;
 /** Longer paragraphs are no headings. */
 const HEADING = 60;
 /** What separates paragraphs: an empty line, or the next line begins an item of a list. */
@@ -31,7 +31,7 @@ export function passagesOf(text: string): Passage[] {
     }
     let from = heading ?? start;
     heading = null;
-    for (const { index, segment } of sentences.segment(text.slice(start, end).replace(WRAPPED, '$1 '))) {
+    for (const { index, segment } of sentences.segment(text.slice(start, end).replace(WRAPPED, ' '))) {
       const to = start + index + segment.length;
       if (to === end || !ABBREVIATED.test(text.slice(from, to))) {
         found.push(...cut(text, from, to));

@@ -26,7 +26,7 @@ def slopes(heads: int, greatest: float = 8.0) -> np.ndarray:
     of the sequence for twice as many."""
 
     def sequence(count: int) -> np.ndarray:
-        return np.exp2(-greatest / count * np.arange(1, count + 1)).astype(np.float32)
+        return np.asarray(np.exp2(-greatest / count * np.arange(1, count + 1)), np.float32)
 
     whole = 1 << heads.bit_length() - 1
     return np.concatenate([sequence(whole), sequence(2 * whole)[::2]])[:heads]

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 final class Pictures {
     /** The kinds of points that native code knows. */
     private static final int RGBA = 4, PREMULTIPLIED = 5, OPAQUE = 6;
+    private static final boolean BLUE_FIRST = isBlueFirst();
 
     private final Session session;
     private final Run run;
@@ -34,11 +35,30 @@ final class Pictures {
         }
         ByteBuffer memory = Tensor.allocated((long) points.getRowBytes() * points.getHeight());
         points.copyPixelsToBuffer(memory);
+        if (BLUE_FIRST) {
+            exchangeRedAndBlue(memory);
+        }
         int kind = points.hasAlpha() ? points.isPremultiplied() ? PREMULTIPLIED : RGBA : OPAQUE;
         Tensor made = session.picture(memory, points.getHeight(), points.getWidth(), points.getRowBytes(), kind);
         if (points != picture) {
             points.recycle();
         }
         return made;
+    }
+
+    /** Whether the bytes of points begin with blue instead of red: with Robolectric on a desktop system. */
+    private static boolean isBlueFirst() {
+        Bitmap blue = Bitmap.createBitmap(1, 1, Bitmap.Config.ARGB_8888);
+        blue.eraseColor(0xff0000ff);
+        ByteBuffer point = ByteBuffer.allocate(blue.getRowBytes());
+        blue.copyPixelsToBuffer(point);
+        return point.get(0) != 0;
+    }
+
+    private static void exchangeRedAndBlue(ByteBuffer points) {
+        for (int at = 0; at + 3 < points.capacity(); at += 4) {
+            byte first = points.get(at);
+            points.put(at, points.get(at + 2)).put(at + 2, first);
+        }
     }
 }

@@ -3,6 +3,8 @@ package org.deploykit.app;
 import android.content.Context;
 import android.graphics.Canvas;
 import android.graphics.Paint;
+import android.text.TextPaint;
+import android.text.TextUtils;
 import android.util.AttributeSet;
 import android.util.TypedValue;
 import android.view.View;
@@ -11,7 +13,7 @@ import android.view.View;
 public final class BarsView extends View {
     private static final int SPOKEN = 3;
 
-    private final Paint text = new Paint(Paint.ANTI_ALIAS_FLAG);
+    private final TextPaint text = new TextPaint(Paint.ANTI_ALIAS_FLAG);
     private final Paint bar = new Paint(Paint.ANTI_ALIAS_FLAG);
     private String[] names = {};
     private float[] parts = {};
@@ -72,15 +74,28 @@ public final class BarsView extends View {
         float room = getWidth() - name - value;
         for (int i = 0; i < names.length; ++i) {
             float base = line() * i + 1.1f * size, top = line() * i + 0.25f * size;
-            canvas.drawText(names[i], 0, base, text);
-            bar.setColor(getContext().getColor(R.color.line));
-            canvas.drawRoundRect(name, top, name + room, top + size, size / 2, size / 2, bar);
-            bar.setColor(getContext().getColor(R.color.ink));
+            write(canvas, TextUtils.ellipsize(names[i], text, name - size / 2, TextUtils.TruncateAt.END), 0, base);
+            fill(canvas, R.color.line, name, room, top);
             if (parts[i] * room >= 1) {
-                canvas.drawRoundRect(name, top, name + parts[i] * room, top + size, size / 2, size / 2, bar);
+                fill(canvas, R.color.ink, name, parts[i] * room, top);
             }
             String percent = percent(i);
-            canvas.drawText(percent, getWidth() - text.measureText(percent), base, text);
+            write(canvas, percent, getWidth() - text.measureText(percent), base);
         }
+    }
+
+    /** Where something begins that is {@code from} away from the side where lines begin. */
+    private float left(float from, float width) {
+        return getLayoutDirection() == LAYOUT_DIRECTION_RTL ? getWidth() - from - width : from;
+    }
+
+    private void write(Canvas canvas, CharSequence words, float from, float base) {
+        canvas.drawText(words, 0, words.length(), left(from, text.measureText(words, 0, words.length())), base, text);
+    }
+
+    private void fill(Canvas canvas, int colour, float from, float width, float top) {
+        float left = left(from, width), size = text.getTextSize();
+        bar.setColor(getContext().getColor(colour));
+        canvas.drawRoundRect(left, top, left + width, top + size, size / 2, size / 2, bar);
     }
 }

@@ -38,7 +38,7 @@ public final class DrawActivity extends Screen implements Reader.Listener {
     private int next;
 
     @Override
-    int layout() {
+    protected int layout() {
         return R.layout.draw;
     }
 
@@ -77,6 +77,17 @@ public final class DrawActivity extends Screen implements Reader.Listener {
         choice.begin(device, threads);
         wanted = device;
         reader.use(device, threads);
+    }
+
+    @Override
+    void release() {
+        reader.release();
+        model = null;
+    }
+
+    @Override
+    void reopen() {
+        use(choice.device(), choice.threads());
     }
 
     private void showSheet() {

@@ -23,7 +23,7 @@ public final class PhoneActivity extends Screen {
     private TextView text;
 
     @Override
-    int layout() {
+    protected int layout() {
         return R.layout.phone;
     }
 
@@ -39,8 +39,9 @@ public final class PhoneActivity extends Screen {
         }
         text.setText(facts());
         new Thread(() -> {
-            report.measure(line -> text.post(() -> text.append("\n\n" + line)));
-            text.post(() -> show(text.getText().toString()));
+            // In order. View.post is not: before the view is attached, it keeps what later calls overtake.
+            report.measure(line -> runOnUiThread(() -> text.append("\n\n" + line)));
+            runOnUiThread(() -> show(text.getText().toString()));
         }).start();
     }
 

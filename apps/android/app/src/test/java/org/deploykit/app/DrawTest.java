@@ -127,6 +127,19 @@ public class DrawTest {
     }
 
     @Test
+    public void whenMemoryIsShortTheModelIsFreedAndOpenedAgain() throws Exception {
+        DrawActivity activity = launch("w360dp-h740dp-mdpi");
+        Testing.stroke(activity.findViewById(R.id.pad), SEVEN);
+        awaitGuess(activity, 7);
+        controller.pause().stop();
+        activity.onTrimMemory(Activity.TRIM_MEMORY_COMPLETE);
+        controller.restart().resume();
+        activity.findViewById(R.id.clear).performClick();
+        Testing.stroke(activity.findViewById(R.id.pad), 50, 10, 50, 90);
+        awaitGuess(activity, 1);
+    }
+
+    @Test
     public void aMissingDeviceLeavesTheOldOneAndSaysWhy() throws Exception {
         DrawActivity activity = launch("w360dp-h740dp-mdpi");
         Testing.stroke(activity.findViewById(R.id.pad), SEVEN);

@@ -21,7 +21,7 @@ import org.robolectric.Shadows;
 
 /** What tests of screens share. */
 final class Testing {
-    private static final int PATIENCE = 30_000;
+    private static final int PATIENCE = 60_000;
 
     private Testing() {}
 

@@ -60,6 +60,16 @@ public final class Reader implements AutoCloseable {
         });
     }
 
+    /** Free the model, until the next {@link #use}. */
+    public void release() {
+        reading.execute(() -> {
+            if (model != null) {
+                model.close();
+                model = null;
+            }
+        });
+    }
+
     /** Read a picture. */
     public void read(float[] picture) {
         if (waiting.getAndSet(picture) == null) {

@@ -1,0 +1,102 @@
+package org.deploykit.app;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNotNull;
+import static org.junit.Assert.assertTrue;
+
+import android.content.Intent;
+import android.text.Layout;
+import android.view.View;
+import android.view.ViewGroup;
+import android.widget.ImageView;
+import android.widget.TextView;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.Test;
+import org.junit.runner.RunWith;
+import org.robolectric.Robolectric;
+import org.robolectric.RobolectricTestRunner;
+import org.robolectric.RuntimeEnvironment;
+import org.robolectric.android.controller.ActivityController;
+import org.robolectric.annotation.Config;
+import org.robolectric.annotation.GraphicsMode;
+
+/** What holds for all screens, on a small phone: nothing is cut off, targets are large enough, pictures have names. */
+@RunWith(RobolectricTestRunner.class)
+@Config(sdk = 34)
+@GraphicsMode(GraphicsMode.Mode.NATIVE)
+public class EveryScreenTest {
+    private static final List<Class<? extends Screen>> SCREENS = Arrays.asList(
+            AboutActivity.class, DrawActivity.class, PhoneActivity.class, PictureActivity.class, SearchActivity.class);
+    /** In dp, which are pixels here. */
+    private static final int TARGET = 48;
+
+    private static void each(String qualifiers, String name) throws Exception {
+        RuntimeEnvironment.setQualifiers(qualifiers);
+        for (Class<? extends Screen> screen : SCREENS) {
+            try (ActivityController<? extends Screen> controller = Robolectric.buildActivity(screen, new Intent())) {
+                controller.setup();
+                Testing.await(() -> screen.getName(), () -> isFilled(controller.get()));
+                check(controller.get().findViewById(R.id.root), screen.getSimpleName());
+                Testing.picture(controller.get(), screen.getSimpleName() + "-" + name);
+            }
+        }
+    }
+
+    private static boolean isFilled(Screen screen) {
+        if (screen instanceof AboutActivity) {
+            return !Testing.text(screen, R.id.notices).isEmpty();
+        }
+        View list = screen.findViewById(R.id.passages);
+        return list == null || ((ViewGroup) list).getChildCount() > 5;
+    }
+
+    private static void check(View view, String screen) {
+        if (view.getVisibility() != View.VISIBLE) {
+            return;
+        }
+        String name = screen + ": " + view;
+        if (view.isClickable()) {
+            assertTrue(name, view.getWidth() >= TARGET && view.getHeight() >= TARGET);
+        }
+        if (view instanceof TextView) {
+            checkText((TextView) view, name + " " + ((TextView) view).getText());
+        } else if (view instanceof ImageView || view instanceof PadView || view instanceof PictureView) {
+            assertNotNull(name, view.getContentDescription());
+        }
+        for (int i = 0; view instanceof ViewGroup && i < ((ViewGroup) view).getChildCount(); ++i) {
+            check(((ViewGroup) view).getChildAt(i), screen);
+        }
+    }
+
+    private static void checkText(TextView view, String name) {
+        Layout layout = view.getLayout();
+        int width = view.getWidth() - view.getCompoundPaddingLeft() - view.getCompoundPaddingRight();
+        assertTrue(name, layout.getHeight() <= view.getHeight());
+        for (int line = 0; line < layout.getLineCount(); ++line) {
+            assertEquals(name, 0, layout.getEllipsisCount(line));
+            assertTrue(name, layout.getLineMax(line) <= width + 1);
+        }
+    }
+
+    @Test
+    public void onASmallPhone() throws Exception {
+        each("w320dp-h640dp-mdpi", "small");
+    }
+
+    @Test
+    public void inGerman() throws Exception {
+        each("de-w320dp-h640dp-mdpi", "german");
+    }
+
+    @Test
+    public void withLargeText() throws Exception {
+        RuntimeEnvironment.setFontScale(2);
+        each("w320dp-h640dp-mdpi", "large");
+    }
+
+    @Test
+    public void fromRightToLeft() throws Exception {
+        each("ar-ldrtl-w320dp-h640dp-night-mdpi", "right-to-left");
+    }
+}
