@@ -19,7 +19,6 @@ import argparse
 import gzip
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -30,6 +29,7 @@ from typing import Any
 import deploykit
 from bench.browser import ISOLATED, in_chromium
 from bench.cases import Case, named
+from bench.peers.npm import install
 from bench.tables import mean
 from bench.worker import inputs_of
 from deploykit.artifact.manifest import Manifest, read_manifest
@@ -53,7 +53,7 @@ def main() -> int:
     given = _arguments()
     given.output.mkdir(parents=True, exist_ok=True)
     folder = given.output.resolve()
-    install_peer(folder)
+    install(PEER, folder)
     jobs = [_job(case, folder) for case in named(given.filter)]
     for file in ("web.html", "first.html", "turns.mjs"):
         shutil.copyfile(Path(__file__).with_name(file), folder / file)
@@ -100,17 +100,6 @@ def places(devices: Sequence[str], threads: Sequence[int]) -> list[tuple[str, in
     """The devices to time on, each with a number of threads."""
     found = [("wasm", number) for number in threads] + [("webgpu", 1)]
     return [(device, number) for device, number in found if device in devices]
-
-
-def install_peer(folder: Path) -> None:
-    """Put onnxruntime-web into `folder`, unless it is there."""
-    if (folder / "node_modules" / "onnxruntime-web").exists():
-        return
-    npm = shutil.which("npm")
-    if npm is None:
-        sys.exit("npm not found: it brings onnxruntime-web (Debian: `apt-get install npm`)")
-    messages.print(f"npm install {PEER}")
-    subprocess.run([npm, "install", "--silent", "--prefix", folder, PEER], check=True)
 
 
 def _job(case: Case, folder: Path) -> dict[str, Any]:

@@ -31,13 +31,14 @@ import onnx
 import bench
 import deploykit
 from bench.browser import ISOLATED, in_chromium
+from bench.peers.npm import install
 from bench.ragged.batches import Arrays, Batch, batch_of
 from bench.ragged.lengths import DATASETS, padding
 from bench.ragged.models import MODELS, Model
 from bench.ragged.sides import SIZES
 from bench.ragged.web_report import SORTED, Report, Row
 from bench.tables import show, write
-from bench.web import DEVICES, THREADS, install_peer, places
+from bench.web import DEVICES, PEER, THREADS, places
 from deploykit.cli.console import messages
 
 BATCHES = {"wasm": (8, 32), "webgpu": (8,)}
@@ -64,7 +65,7 @@ class Plan:
 def main() -> int:
     plan = _plan(_arguments())
     plan.folder.mkdir(parents=True, exist_ok=True)
-    install_peer(plan.folder)
+    install(PEER, plan.folder)
     _build(plan)
     report = Report(plan.model.name, plan.layers)
     for device, threads in plan.places:

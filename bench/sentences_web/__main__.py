@@ -28,6 +28,7 @@ import onnx
 
 import deploykit
 from bench.browser import in_chromium
+from bench.peers.npm import install
 from bench.sentences import sentences
 from deploykit.cli.console import messages, results, table
 from deploykit.engines.web.node import find_node
@@ -47,7 +48,7 @@ def main() -> int:
     given = _arguments()
     folder: Path = given.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    install(folder)
+    install(PEER, folder)
     make_peer(given.folder, given.onnx, folder / "peer")
     messages.print(f"building {given.folder}")
     deploykit.build(given.folder, "webgpu", output=folder / "package")
@@ -69,18 +70,6 @@ def main() -> int:
     for side, count in code_bytes(folder, files).items():
         results.print(f"code of {side}: {count / 1000:.1f} kB with gzip")
     return 1 if wrong else 0
-
-
-def install(folder: Path) -> None:
-    """Put transformers.js into `folder`, unless it is there. Its scripts, which download native libraries, do not
-    run."""
-    if (folder / "node_modules" / "@huggingface").exists():
-        return
-    npm = shutil.which("npm")
-    if npm is None:
-        sys.exit("npm not found: it brings transformers.js (Debian: `apt-get install npm`)")
-    messages.print(f"npm install {PEER}")
-    subprocess.run([npm, "install", "--silent", "--ignore-scripts", "--prefix", folder, PEER], check=True)
 
 
 def make_peer(folder: Path, model: Path, place: Path) -> None:

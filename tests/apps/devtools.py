@@ -24,7 +24,7 @@ from PIL import Image
 from bench.browser import CHROMIUM_OPTIONS, find_chromium
 
 PATIENCE = 60.0
-"""Seconds to wait for a condition in the page, and for any answer of the browser."""
+"""Seconds to wait for a condition in the page, and by default for any answer of the browser."""
 
 KEYS = {" ": ("Space", 32), "Escape": ("Escape", 27), "Backspace": ("Backspace", 8), "Tab": ("Tab", 9)}
 KEYS |= {"/": ("Slash", 191), "Enter": ("Enter", 13)}
@@ -33,9 +33,11 @@ KEYS |= {name: (name, 37 + at) for at, name in enumerate(("ArrowLeft", "ArrowUp"
 
 
 class Page:
-    """One tab. `events` are the messages that are not the answer to a command."""
+    """One tab. `events` are the messages that are not the answer to a command, `patience` the seconds to wait for any
+    answer of the browser."""
 
     def __init__(self, commands: io.RawIOBase, answers: io.FileIO) -> None:
+        self.patience = PATIENCE
         self.events: list[dict[str, Any]] = []
         self._commands, self._answers, self._received = commands, answers, b""
         self._session: str | None = None
@@ -62,10 +64,10 @@ class Page:
             self.events.append(found)
 
     def _receive(self) -> dict[str, Any]:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self.patience
         while b"\0" not in self._received:
             if not select.select([self._answers], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise TimeoutError(f"Chromium does not answer within {PATIENCE:.0f} s")
+                raise TimeoutError(f"Chromium does not answer within {self.patience:.0f} s")
             data = self._answers.read(1 << 16)
             if not data:
                 raise RuntimeError("Chromium has ended")

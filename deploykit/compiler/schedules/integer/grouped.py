@@ -39,6 +39,10 @@ GREATEST_NARROW = 127.0
 HEIGHTS = (8, 4, 2, 1)
 """Rows of a tile, besides the most for which there are registers."""
 
+TALL_OF_PAIRS = 8
+"""Rows of a tile with codes of 16 bits where registers are few: its codes are in memory then, so that more rows take no
+more registers, and share the time of unpacking."""
+
 AHEAD = 16
 """How many groups ahead of their use the codes are prefetched."""
 
@@ -182,7 +186,7 @@ class _Emitter:
         self.vectors = packing.width // self.lanes
         spare = 8 if device.vector_registers > 16 else 4
         self.tallest = max(1, (device.vector_registers - QUADS * self.vectors - spare) // self.vectors)
-        self.tallest = max(self.tallest, 4)
+        self.tallest = max(self.tallest, TALL_OF_PAIRS if dot.pairs else 4)
 
     def write(self, code: Code, rows: IntExpr, given: _Operands) -> None:
         with code.shared("panel", self.packing.panels) as panel:

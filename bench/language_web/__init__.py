@@ -1,0 +1,1 @@
+"""Language models in pages, next to wllama and transformers.js."""
