@@ -57,7 +57,7 @@ public final class Spans implements AutoCloseable {
         Spans model = new Spans(system, own, own.memory == null ? system : own.memory,
             own.cache == null ? context.getCacheDir() : own.cache);
         if (!model.weightsMapped()) {
-            AndroidSystem.warnOfCopy(WEIGHTS_BYTES);
+            AndroidSystem.warnOfCopy("Spans", WEIGHTS_BYTES);
         }
         return model;
     }
