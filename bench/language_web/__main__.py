@@ -12,7 +12,8 @@ same folder or file, or the peer is not timed. Some may differ, because both pee
 to 8 bits, and transformers.js has weights in 8 bits (`q8`) besides those in 4 (`q4`). Then all sides take turns;
 figures are medians. Answers are those to a single word. Time is that of the clock, and what the processes of the page
 and of the GPU computed (CPU): on a machine that does other work, too, only the latter says something. On WebGPU the
-GPU is one in software, where there is no other: give that `--prompt` and `--answer`.
+GPU is one in software, where there is no other: give that `--prompt` and `--answer`. wllama computed on the CPU there,
+so it is timed on WebAssembly alone.
 
 Each side loads at a first visit with nothing in storage, and once more, from a server on this machine. Memory is what
 these processes take at the peak of the first load, and at the end of the answers, beyond what they took before, without
@@ -73,12 +74,13 @@ TEXTS = (
 @dataclass(frozen=True)
 class Side:
     """A library with a model. `settings` are those of `sides.mjs`, `same` is the side whose words it has to continue
-    with."""
+    with, `devices` are those that it computes on."""
 
     name: str
     library: str
     settings: Mapping[str, Any]
     same: str | None = None
+    devices: Sequence[str] = ("wasm", "webgpu")
 
 
 def sides(given: argparse.Namespace, folder: Path) -> list[Side]:
@@ -90,7 +92,7 @@ def sides(given: argparse.Namespace, folder: Path) -> list[Side]:
     if "wllama" in given.peers:
         link(given.gguf, folder / "model.gguf")
         settings = {"file": "model.gguf", "context": 2 * (given.prompt + given.answer)}
-        found.append(Side("wllama", "wllama", settings, "deploykit"))
+        found.append(Side("wllama", "wllama", settings, "deploykit", ("wasm",)))
     if "transformers" in given.peers:
         messages.print(f"building {given.onnx}")
         deploykit.build(given.onnx, "webgpu", output=folder / "package-onnx", check=False)
@@ -256,7 +258,8 @@ def main() -> int:
     for device in given.device:
         for threads in given.threads:
             settings = {"device": device, "threads": threads}
-            found += measured(folder, all_sides, settings, sizes, given.repeats)
+            on_it = [side for side in all_sides if device in side.devices]
+            found += measured(folder, on_it, settings, sizes, given.repeats)
     weights = read_manifest(given.folder).peak_memory.weights
     report = {"weights": weights, **sizes, "sides": found}
     (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")

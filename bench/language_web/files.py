@@ -27,7 +27,8 @@ def link(source: Path, place: Path) -> None:
 def write_transformers(source: Path, place: Path) -> list[str]:
     """The folder that transformers.js loads, of decoders by ONNX Runtime GenAI: the same models under the names that it
     expects, and with the size of a head, which it needs to make empty keys and values. Gives the dtypes that it has."""
-    (place / "onnx").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "onnx").mkdir(parents=True)
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(source / name, place / name)
     size = json.loads((source / "genai_config.json").read_text())["model"]["decoder"]["head_size"]

@@ -12,17 +12,13 @@ async function deploykit({ folder, device, threads }) {
   };
 }
 
-async function wllama({ file, context, device, threads }) {
+async function wllama({ file, context, threads }) {
   const { Wllama } = await import(at('node_modules/@wllama/wllama/esm/index.min.js'));
   const model = new Wllama(
     { default: at('node_modules/@wllama/wllama/esm/wasm/wllama.wasm') },
     { suppressNativeLog: true },
   );
-  if (device === 'webgpu' && !model.isSupportWebGPU()) {
-    throw new Error('wllama finds no WebGPU in this browser');
-  }
-  const layers = device === 'webgpu' ? 999 : 0;
-  await model.loadModelFromUrl(at(file), { n_threads: threads, n_gpu_layers: layers, n_ctx: context });
+  await model.loadModelFromUrl(at(file), { n_threads: threads, n_gpu_layers: 0, n_ctx: context });
   return async (prompt, maxTokens) => {
     const options = { prompt, max_tokens: maxTokens, temperature: 0, ignore_eos: true, cache_prompt: false };
     const { choices, usage } = await model.createCompletion(options);

@@ -20,8 +20,13 @@ CARRYING = ("mamba", "lfm2")
 def write_carrying_model(folder: Path, name: str) -> Path:
     facts = json.loads((GOLDENS / f"{name}.json").read_text())
     write_folder(folder, facts["config"] | {"eos_token_id": WORDS.index("E")}, facts["shapes"])
+    write_tokenizer(folder)
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    return folder
+
+
+def write_tokenizer(folder: Path) -> None:
+    """One whose tokens are characters."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE({word: n for n, word in enumerate(WORDS)}, []))
     made.decoder = tokenizers.decoders.Fuse()
     made.save(str(folder / "tokenizer.json"))
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    return folder

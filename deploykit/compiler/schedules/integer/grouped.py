@@ -186,7 +186,8 @@ class _Emitter:
         self.vectors = packing.width // self.lanes
         spare = 8 if device.vector_registers > 16 else 4
         self.tallest = max(1, (device.vector_registers - QUADS * self.vectors - spare) // self.vectors)
-        self.tallest = max(self.tallest, TALL_OF_PAIRS if dot.pairs else 4)
+        spilled = dot.pairs and device.vector_registers <= 2 * QUADS
+        self.tallest = max(self.tallest, TALL_OF_PAIRS if spilled else 4)
 
     def write(self, code: Code, rows: IntExpr, given: _Operands) -> None:
         with code.shared("panel", self.packing.panels) as panel:
