@@ -157,7 +157,8 @@ def test_reading_takes_the_memory_that_was_announced(
     lines = on_jvm.program(SEARCHES, "memory", long_text, sentences, tmp_path).split()
     passages, announced, objects, resident = map(int, lines)
     assert passages > 2000
-    assert 384 * 4 * passages < objects < announced
+    # What was there before, and is not any more, makes it less than the vectors have.
+    assert 384 * 4 * passages / 2 < objects < announced
     files = sum((sentences / "sentences" / name).stat().st_size for name in ("weights.bin", "tokenizer.bin"))
     # 4 MB are for what a JVM compiles meanwhile.
     assert resident < announced + files + 4_000_000
