@@ -22,7 +22,7 @@ HUGGINGFACE = ROOT / "docs" / "huggingface.md"
 DYNAMIC = ROOT / "docs" / "dynamic.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """Commands that are not run: one stands for the reader's own model, the other takes too long."""
-SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html", "java": "App.java", "kotlin": "app.kt"}
+SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html", "java": "App.java", "kotlin": "app.kt", "kt": "app.kt"}
 """The files in which the commands of a page expect its programs, by language."""
 HEADINGS = ["Prerequisites", "Build", "Integrate", "Run", "Limits"]
 
