@@ -19,7 +19,7 @@ import numpy as np
 
 from deploykit.basics.toolchain import find_cross_compiler
 from deploykit.engines.native.bionic import without_needed
-from deploykit.targets.android.java import package_name
+from deploykit.targets.android.java_words import package_name
 from tests.android.conftest import aar_of
 
 SYSTEMS = {

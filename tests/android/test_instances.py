@@ -20,7 +20,7 @@ from deploykit.engines.native.adapters import adapters
 from deploykit.errors import DataError, ShapeError
 from deploykit.sessions.instances import signature_of
 from deploykit.targets.android import AndroidTarget
-from deploykit.targets.android.java import class_name, package_name
+from deploykit.targets.android.java_words import class_name, package_name
 from deploykit.targets.android.running import CHOICE, JAVA
 from tests.android.conftest import aar_of, needs_desktop, needs_java, on_desktop
 from tests.android.test_texts import text_of

@@ -28,7 +28,8 @@ from deploykit.engines.native.bionic import can_run, without_needed
 from deploykit.errors import ArtifactError, DataError, ShapeError, ToolchainError, UsageError
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.abis import ABIS
-from deploykit.targets.android.java import class_name, methods, model_view
+from deploykit.targets.android.java import model_view
+from deploykit.targets.android.java_words import class_name, methods
 from deploykit.targets.android.linking import LIBRARIES
 from tests.android.conftest import DIMS, aar_of, needs_java
 from tests.android.test_java import values

@@ -7,14 +7,29 @@ the integers of their size. If the sizes of all inputs follow from dims, the mod
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.errors import UsageError
 from deploykit.targets.android.instances import instances_view
+from deploykit.targets.android.java_words import (
+    CLASSES,
+    EXCEPTIONS,
+    FURTHER,
+    OF_ANSWERS,
+    OF_GENERATING,
+    OF_INSTANCES,
+    OF_MESSAGES,
+    OF_ONE_MODEL,
+    identifiers,
+    methods,
+    output_words,
+    quoted,
+    result_name,
+    taken_names,
+)
 from deploykit.targets.templates import render
 
 _PACKAGE = "deploykit.targets.android"
@@ -35,58 +50,6 @@ KINDS = {
 }
 """The Java types of elements, by storage dtype."""
 
-OF_ONE_MODEL = frozenset(
-    ("Function", "Gpus", "Native", "Pictures", "RaggedPorts", "Scores", "Session", "Sounds", "Texts", "Instances")
-)
-"""The classes that each model of a package has for itself. The others are shared."""
-
-CLASSES = (
-    *(
-        "Assets",
-        "AndroidSystem",
-        "Device",
-        "Function",
-        "Library",
-        "Memory",
-        "Native",
-        "Options",
-        "Progress",
-        "Session",
-        "Tensor",
-    ),
-)
-"""The classes that all models have, beside exceptions."""
-
-OF_INSTANCES = ("Dataclass", "InstanceDecoder", "InstanceEncoder", "InstanceType", "Instances")
-"""The classes that dynamic models have."""
-
-OF_MESSAGES = (
-    *("Answer", "Answers", "Chat", "Generation", "Message", "Notes", "Piece", "PieceListener", "Pieces"),
-    *("Prompt", "Settings"),
-)
-"""The classes of models that generate."""
-
-OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens", "Word")
-"""The classes of models of texts, pictures and sound."""
-
-FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
-"""The classes that some models have, beside those with answers."""
-
-EXCEPTIONS = {
-    "DeploykitException": ("RuntimeException", "The base of what a model raises."),
-    "ShapeException": ("DeploykitException", "An input's type, rank or sizes do not fit the model."),
-    "DataException": ("DeploykitException", "A value inside of an input is out of its range."),
-    "MemoryException": ("DeploykitException", "Memory is short."),
-    "DeviceException": ("DeploykitException", "The device is missing, failed, or lacks what the model needs."),
-    "WeightsException": ("DeploykitException", "The weights are missing, or not those of the model."),
-    "ClosedException": ("DeploykitException", "The model is closed."),
-    "BusyException": ("DeploykitException", "The model writes another answer."),
-    "OtherBuildException": ("DeploykitException", "What was saved is of another model, or of another build of it."),
-}
-
-_OF_GENERATING = ("BusyException", "OtherBuildException")
-"""Those that only models that generate raise."""
-
 _STUBS = {
     "android/app": ("ActivityManager",),
     "android/content": ("Context",),
@@ -99,39 +62,6 @@ _STUBS = {
 }
 """By folder, the classes that the sources name, of Android and of later versions of Java. They are declared for the
 compiler, and do not ship."""
-
-_KEYWORDS = """
-abstract assert boolean break byte case catch char class const continue default do double else enum extends final
-finally float for goto if implements import instanceof int interface long native new package private protected public
-return short static strictfp super switch synchronized this throw throws transient try void volatile while true false
-null
-"""
-
-KEYWORDS = frozenset(_KEYWORDS.split())
-
-_OF_KOTLIN = frozenset(("as", "fun", "in", "is", "object", "typealias", "typeof", "val", "var", "when"))
-"""Keywords of Kotlin that are none in Java."""
-
-_WORDS = frozenset((*KEYWORDS, "executor", "session", "device", "bytes", "outputs", "inputs", "runs", "RUN"))
-"""Words of the language, and names that the model's class has itself."""
-
-_METHODS = """
-async cancel clone close device devices equals finalize getClass hashCode load notify notifyAll open profile reset
-session stateMemory toString wait weightsMapped
-"""
-"""Methods that the model's class has whatever its functions are."""
-
-_TAKEN = """
-ActivityManager Arrays AssetFileDescriptor AutoCloseable ByteBuffer ByteOrder Closeable Collections Context Executor
-File FileInputStream FileNotFoundException Future FutureTask IOException InputStream Integer List Long Math NonNull
-Nullable Object OutOfMemoryError Override Result Runtime RuntimeException StandardCharsets String System Boolean
-BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
-Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
-SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
-BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
-"""
-"""Names of classes that the sources use."""
-
 
 _USUAL_TOKENS = 2048
 """The tokens of a prompt with its answer that a model that generates has memory for, if nobody asks for more."""
@@ -230,7 +160,7 @@ def _of_all(views: Sequence[Mapping[str, Any]], models: Sequence[Mapping[str, An
         found |= {f"{folder}/{name}.java": render(_PACKAGE, f"java/{name}.java", own) for name in names}
     spoken = any(model["messages"] for model in models)
     for name, (base, meaning) in EXCEPTIONS.items():
-        if spoken or name not in _OF_GENERATING:
+        if spoken or name not in OF_GENERATING:
             own = {"package": views[0]["package"], "exception": name, "base": base, "meaning": meaning}
             found[f"{folder}/{name}.java"] = render(_PACKAGE, "java/exception.java", own)
     return found
@@ -251,13 +181,8 @@ def _labels(models: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def coroutines(view: Mapping[str, Any]) -> tuple[str, str]:
     """A source in Kotlin with suspending functions: its path, and its text."""
     model = model_view(view)
-    text = render(_PACKAGE, "kotlin/Coroutines.kt", {**model, "quoted": _quoted})
+    text = render(_PACKAGE, "kotlin/Coroutines.kt", {**model, "quoted": quoted})
     return f"kotlin/{model['class']}Coroutines.kt", text
-
-
-def _quoted(word: str) -> str:
-    """A name in Kotlin, which has keywords of its own."""
-    return f"`{word}`" if word in _OF_KOTLIN else word
 
 
 def _further(model: Mapping[str, Any]) -> list[str]:
@@ -313,7 +238,7 @@ def model_view(view: Mapping[str, Any]) -> dict[str, Any]:
         "pictures": view["pictures"] and _pictures(view["pictures"], found[0]),
         "sounds": view["sounds"] and _sounds(view["sounds"], found[0]),
         "messages": view["messages"] and _messages(view["messages"]),
-        "instances": None if model is None else instances_view(model, inputs, _unique, {*_taken(), name}),
+        "instances": None if model is None else instances_view(model, inputs, identifiers, {*taken_names(), name}),
     }
 
 
@@ -388,14 +313,14 @@ def _states(function: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The dims of states, which a function has."""
     names = function["states"]["names"]
     dims = [dim for dim in function["dims"] if dim["name"] in names]
-    words = _unique(dim["name"] for dim in dims)
+    words = identifiers(dim["name"] for dim in dims)
     return [_dim(dim, word, capacity=False) for dim, word in zip(dims, words, strict=True)]
 
 
 def _function(own: Mapping[str, Any], name: str, stateful: Mapping[str, Any] | None) -> dict[str, Any]:
     """A function of the model. `name` is the name of its method; empty: it is the only one."""
     of_states = stateful["states"]["names"] if stateful else ()
-    words = _unique([port["name"] for port in own["inputs"]] + [dim["name"] for dim in own["dims"]])
+    words = identifiers([port["name"] for port in own["inputs"]] + [dim["name"] for dim in own["dims"]])
     inputs = [_port(port, word) for port, word in zip(own["inputs"], words, strict=False)]
     fields = output_words(port["name"] for port in own["outputs"])
     outputs = [_port(port, word) for port, word in zip(own["outputs"], fields, strict=True)]
@@ -447,50 +372,6 @@ def _ragged(own: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> dict
     }
 
 
-def package_name(prefix: str) -> str:
-    """The package of a model's classes, if none is chosen."""
-    word = prefix.lower()
-    return f"org.deploykit.{word}_" if word in KEYWORDS else f"org.deploykit.{word}"
-
-
-def class_name(prefix: str) -> str:
-    """The name of a model's class: `my_model` becomes `MyModel`."""
-    name = "".join(part[:1].upper() + part[1:] for part in prefix.split("_"))
-    return name if is_free(name) else f"{name}Model"
-
-
-def is_free(name: str) -> bool:
-    """Whether no other class has the name."""
-    return name not in _taken() and name not in (*OF_ANSWERS, *OF_MESSAGES)
-
-
-def _taken() -> set[str]:
-    """The names of classes that the sources use."""
-    return {*CLASSES, *FURTHER, *EXCEPTIONS, *_TAKEN.split()}
-
-
-def methods(functions: Sequence[str | None]) -> list[str]:
-    """The names of the methods of functions; empty for the only one, whose method is `run`. They differ in more than
-    the case of the first letter, because results have classes of their names."""
-    if len(functions) == 1:
-        return [""]
-    found: list[str] = []
-    for name in map(str, functions):
-        taken = [other for word in found for other in (word[:1].lower() + word[1:], word[:1].upper() + word[1:])]
-        found += _unique([name], [*_METHODS.split(), *taken])
-    return found
-
-
-def result_name(method: str) -> str:
-    """The name of the class of a method's results."""
-    return f"{method[:1].upper()}{method[1:]}Result"
-
-
-def output_words(names: Iterable[str]) -> list[str]:
-    """The names of the fields of a result, for outputs of these names."""
-    return _unique(names)
-
-
 def _port(port: Mapping[str, Any], word: str) -> dict[str, Any]:
     dtype = logical_dtype(port["type"].partition("[")[0])
     java = KINDS[dtype.storage.name]
@@ -531,19 +412,3 @@ def _made(port: Mapping[str, Any], axes: Sequence[Mapping[str, Any]], dims: Sequ
     """The expression that makes a tensor of an array."""
     shape = [dims[axis["dim"]]["word"] if isinstance(axis["dim"], int) else str(axis["extent"]) for axis in axes]
     return f"Tensor.of({', '.join([port['word'], *shape])})"
-
-
-def _unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Java identifiers for names, all different, and none of those `taken`."""
-    found: list[str] = []
-    used = set(taken)
-    for name in names:
-        word = re.sub(r"[^0-9A-Za-z_]", "_", name).strip("_")
-        word = word if word[:1].isalpha() else f"v{word}"
-        word = f"{word}_" if word in _WORDS else word
-        number, first = 2, word
-        while word in used:
-            word, number = f"{first}{number}", number + 1
-        used.add(word)
-        found.append(word)
-    return found

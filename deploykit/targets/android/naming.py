@@ -36,7 +36,7 @@ class AndroidOptions:
 def names_of(prefix: str, own: AndroidOptions) -> dict[str, Any]:
     """The names of the Java package and of the Maven artifact, and whether the weights are apart. Raises `UsageError`
     for names that cannot be."""
-    from deploykit.targets.android.java import KEYWORDS, class_name, is_free, package_name
+    from deploykit.targets.android.java_words import KEYWORDS, class_name, is_free, package_name
 
     package = package_name(prefix) if own.package is None else own.package
     if not _PACKAGE.fullmatch(package) or KEYWORDS.intersection(package.split(".")):

@@ -34,7 +34,8 @@ from deploykit.engines.native.bionic import without_needed
 from deploykit.errors import DataError, DeploykitError, DeviceError, ShapeError, ToolchainError, UsageError
 from deploykit.sessions.ragged_ports import is_flat
 from deploykit.targets.android.jars import INSTALL_HINT
-from deploykit.targets.android.java import KINDS, methods, output_words, result_name
+from deploykit.targets.android.java import KINDS
+from deploykit.targets.android.java_words import methods, output_words, result_name
 from deploykit.targets.templates import render
 
 _TYPES = ("float", "double", "byte", "short", "int", "long")
