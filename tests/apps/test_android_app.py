@@ -19,18 +19,20 @@ from apps.android.steps import archives
 from apps.android.steps.bundle import bundletool, write_bundle
 from apps.android.steps.manifest import LEAST, PACKAGE, TARGET, merged
 from apps.android.steps.models import DIGITS, MODELS, ROOT, VERSION, aar_of, taken
-from apps.android.steps.on_jvm import OnJvm
+from apps.android.steps.on_jvm import OnJvm, java_for
 from apps.android.steps.parts import MAIN, Parts, compile_parts
 from apps.android.steps.running import run
 from apps.android.steps.signing import ALIAS, key_of_this_machine, sign, sign_bundle
 from apps.android.steps.sizes import PEER, downloads, peer, table
 from apps.android.steps.sizes import parts as parts_of
+from apps.android.steps.tools import java_of
 from apps.android.steps.zips import PAGE, WEIGHTS, offsets, write_aligned
 from apps.web.model.drawings import rasterise
 from deploykit.errors import ToolchainError, UsageError
 from tests.android.conftest import needs_desktop, needs_java
 from tests.android.test_libraries import readelf
 from tests.apps.test_digits_app import STROKES, strokes
+from tests.conftest import Golden
 
 pytestmark = [needs_java, needs_desktop, pytest.mark.slow]
 
@@ -40,6 +42,13 @@ SEARCHES = "org.deploykit.app.thinking.Searches"
 SAMPLE = ROOT / "apps/web/search/lighthouse.txt"
 ORIENTATION = 274
 """The tag of Exif."""
+README = MAIN.parents[2] / "README.md"
+SHOWN = ("draw", "draw-dark", "draw-device", "search-found", "picture", "phone", "about")
+"""The screens whose pictures are in the README, and what a screen reader is told of them in golden files."""
+RARELY = 1_000_000
+"""Of so many commits, one selects such a test; `make test-all` runs it always."""
+COLOURS = 256
+"""In a stored picture without a photo, so that it is small."""
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +83,7 @@ def on_jvm(parts: Parts, pictures: Path, tmp_path_factory: pytest.TempPathFactor
     return OnJvm(parts, tmp_path_factory.mktemp("tests"), pictures)
 
 
-def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts) -> None:
+def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts, golden: Golden, request: pytest.FixtureRequest) -> None:
     words = on_jvm.run(TESTS)
     assert "OK (52 tests)" in words
     for screen in ("draw", "search", "picture", "about"):
@@ -83,6 +92,72 @@ def test_screens(on_jvm: OnJvm, pictures: Path, parts: Parts) -> None:
         assert light.mean() > 180, screen
         assert dark.mean() < 90, screen
     assert_classes_of_the_model(parts, pictures)
+    for screen in SHOWN:
+        assert_looks_as_in_the_readme(screen, pictures, renew=request.config.getoption("--update-golden"))
+        golden(steady((pictures / f"{screen}-34.nodes").read_text()), f"{screen}.txt")
+
+
+@pytest.mark.sampled(part=RARELY)
+@pytest.mark.parametrize(("sdk", "count"), [(24, 18), (36, 23)])
+def test_screens_on_the_first_and_the_newest_android(on_jvm: OnJvm, sdk: int, count: int) -> None:
+    if lacking := archives.missing(archives.FURTHER):
+        pytest.skip(f"needs {lacking[0]}: `python -m apps.android.build --fetch all`")
+    try:
+        java_for([sdk])
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    assert f"OK ({count} tests)" in on_jvm.run(TESTS, [sdk])
+
+
+def test_an_old_java_is_refused() -> None:
+    with pytest.raises(ToolchainError, match="no Java 999 or later was found: set JAVA_HOME"):
+        java_of(999)
+
+
+@pytest.mark.sampled(part=RARELY)
+def test_a_hundred_launches_leave_nothing(on_jvm: OnJvm) -> None:
+    assert "OK (5 tests)" in on_jvm.run(["org.deploykit.app.LeakTest"])
+
+
+def assert_looks_as_in_the_readme(screen: str, pictures: Path, *, renew: bool) -> None:
+    """The picture of a screen is that of the README, but for times and sizes. With `renew`, another one is stored."""
+    stored = README.parent / "pictures" / f"{screen}.png"
+    shown = Image.open(pictures / f"{screen}-34.png").convert("RGB")
+    if renew and not (stored.exists() and is_close(shown, Image.open(stored))):
+        stored.parent.mkdir(exist_ok=True)
+        small = shown if screen == "picture" else shown.quantize(COLOURS, dither=Image.Dither.NONE)
+        small.save(stored, optimize=True)
+    assert is_close(shown, Image.open(stored)), f"{stored} looks otherwise: see pytest --update-golden"
+
+
+def is_close(one: Image.Image, two: Image.Image) -> bool:
+    """On average colours differ by less than 0.5 of 255, and by more than 60 in less than 2 points of a thousand."""
+    pixels = [np.asarray(each.convert("RGB"), int) for each in (one, two)]
+    if pixels[0].shape != pixels[1].shape:
+        return False
+    away = np.abs(pixels[0] - pixels[1]).max(2)
+    return bool(away.mean() < 0.5 and (away > 60).mean() < 0.002)
+
+
+def steady(nodes: str) -> str:
+    """What a screen reader is told, without what differs from machine to machine: times, sizes, versions, cores."""
+    nodes = re.sub(r"[\d.,]+(?=\u00a0?(?: ms| kB| MB| cores?)\b)|(?<=(?:runs|äufe): )\d+", "#", nodes)
+    return re.sub(r"\bdeploykit \d+\.\d+\.\d+\b", "deploykit #", nodes)
+
+
+def test_the_readme_shows_every_screen() -> None:
+    text = README.read_text()
+    assert all(f"](pictures/{screen}.png)" in text for screen in SHOWN)
+    assert sorted(path.stem for path in (README.parent / "pictures").iterdir()) == sorted(SHOWN)
+    assert sum(path.stat().st_size for path in (README.parent / "pictures").iterdir()) < 250_000
+
+
+def test_a_button_elsewhere_is_another_picture() -> None:
+    picture = Image.open(README.parent / "pictures" / "draw.png").convert("RGB")
+    other = picture.copy()
+    other.paste(picture.crop((0, 400, 360, 440)), (0, 404))
+    assert is_close(picture, picture.copy())
+    assert not is_close(picture, other)
 
 
 def assert_classes_of_the_model(parts: Parts, pictures: Path) -> None:

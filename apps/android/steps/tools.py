@@ -35,6 +35,17 @@ def path_of(name: str) -> str:
     return found
 
 
+def java_of(least: int) -> str:
+    """The place of a `java` of this version at least: the usual one, else one of Debian's folder. Raises
+    `ToolchainError`."""
+    for java in (path_of("java"), *map(str, sorted(Path("/usr/lib/jvm").glob("*/bin/java")))):
+        version, _ = program(java, version_flag="-version")() or ("", "")
+        major = version.partition(".")[0]
+        if major.isdecimal() and int(major) >= least:
+            return java
+    raise ToolchainError(f"no Java {least} or later was found: set JAVA_HOME to a JDK of this version")
+
+
 def _of_jdk(name: str) -> Callable[[], tuple[str, str] | None]:
     """A probe for a program of a JDK, which has the version of its `java`."""
 

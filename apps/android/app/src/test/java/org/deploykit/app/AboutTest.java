@@ -17,7 +17,7 @@ import org.robolectric.annotation.GraphicsMode;
 
 /** The screen About. */
 @RunWith(RobolectricTestRunner.class)
-@Config(sdk = {29, 34})
+@Config(sdk = {24, 29, 34, 36})
 @GraphicsMode(GraphicsMode.Mode.NATIVE)
 public class AboutTest {
     private ActivityController<AboutActivity> controller;
@@ -49,11 +49,11 @@ public class AboutTest {
         assertTrue(sizes.getChildCount() > 3);
         TextView first = sizes.getChildAt(0).findViewById(R.id.part);
         assertEquals("Weights: sentences", first.getText().toString());
-        Testing.picture(activity, "about");
+        Testing.record(activity, "about");
     }
 
     @Test
     public void aSmallDarkPhoneInGerman() throws Exception {
-        Testing.picture(launch("de-w320dp-h640dp-night-mdpi"), "about-dark");
+        Testing.record(launch("de-w320dp-h640dp-night-mdpi"), "about-dark");
     }
 }

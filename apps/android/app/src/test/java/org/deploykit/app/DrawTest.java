@@ -27,7 +27,7 @@ import org.robolectric.shadows.ShadowDialog;
 
 /** The screen Draw, with the real model. */
 @RunWith(RobolectricTestRunner.class)
-@Config(sdk = {29, 34})
+@Config(sdk = {24, 29, 34, 36})
 @GraphicsMode(GraphicsMode.Mode.NATIVE)
 public class DrawTest {
     private static final double[] SEVEN = {24, 14, 76, 14, 46, 90};
@@ -62,7 +62,7 @@ public class DrawTest {
         Testing.stroke(activity.findViewById(R.id.pad), REST_OF_FOUR);
         awaitGuess(activity, 4);
         assertTrue(Testing.text(activity, R.id.facts).contains("CPU"));
-        Testing.picture(activity, "draw");
+        Testing.record(activity, "draw");
         activity.findViewById(R.id.undo).performClick();
         activity.findViewById(R.id.undo).performClick();
         assertEquals("Draw a digit.", Testing.text(activity, R.id.guess));
@@ -115,7 +115,7 @@ public class DrawTest {
         DrawActivity turned = controller.get();
         assertArrayEquals(before, turned.numbers(), 0);
         awaitGuess(turned, 7);
-        Testing.picture(turned, "draw-landscape");
+        Testing.record(turned, "draw-landscape");
     }
 
     @Test
@@ -123,7 +123,7 @@ public class DrawTest {
         DrawActivity activity = launch("de-w320dp-h640dp-night-mdpi");
         activity.findViewById(R.id.example).performClick();
         Testing.await(() -> "a zero", () -> Testing.text(activity, R.id.guess).contains("nach 0 aus"));
-        Testing.picture(activity, "draw-dark");
+        Testing.record(activity, "draw-dark");
     }
 
     @Test
@@ -161,7 +161,7 @@ public class DrawTest {
         ((RadioGroup) sheet.findViewById(R.id.devices)).check(device);
         ((RadioGroup) sheet.findViewById(R.id.threads)).check(1);
         Shadows.shadowOf(Looper.getMainLooper()).idle();
-        Testing.picture(sheet.getWindow().getDecorView(), picture);
+        Testing.record(activity, sheet, picture);
         sheet.getButton(DialogInterface.BUTTON_POSITIVE).performClick();
     }
 

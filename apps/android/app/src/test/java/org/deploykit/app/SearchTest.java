@@ -30,7 +30,7 @@ import org.robolectric.annotation.GraphicsMode;
 
 /** The screen Search, with the real model. */
 @RunWith(RobolectricTestRunner.class)
-@Config(sdk = {29, 34})
+@Config(sdk = {24, 29, 34, 36})
 @GraphicsMode(GraphicsMode.Mode.NATIVE)
 public class SearchTest {
     private static final String PHONE = "w360dp-h740dp-mdpi";
@@ -105,18 +105,20 @@ public class SearchTest {
     public void aQueryFindsTheSentenceThatAnswersIt() throws Exception {
         SearchActivity activity = launch(PHONE);
         awaitFirst(activity, "Can I bring my dog?"); // a query to try
-        Testing.picture(activity, "search");
+        Testing.record(activity, "search");
         list(activity).performItemClick(null, 0, 0);
         awaitFirst(activity, "Animals · Four-legged guests are welcome");
         awaitRead(activity, "70 passages");
         assertTrue(Testing.text(activity, R.id.status).contains("passages come close"));
-        Testing.picture(activity, "search-found");
+        Testing.record(activity, "search-found");
         ask(activity, "what does it cost?");
         awaitFirst(activity, "The stay costs sixty a night");
         assertTrue(marks(activity) > 0);
         list(activity).performItemClick(null, 0, 0); // to its place in the text
-        Testing.await(() -> "the place", () -> list(activity).getFirstVisiblePosition() > 10);
-        Testing.picture(activity, "search-place");
+        if (RuntimeEnvironment.getApiLevel() > 24) { // Robolectric's texts have no height there: all rows are visible
+            Testing.await(() -> "the place", () -> list(activity).getFirstVisiblePosition() > 10);
+        }
+        Testing.record(activity, "search-place");
         ask(activity, "");
         awaitFirst(activity, "Can I bring my dog?");
         assertEquals(0, marks(activity));
@@ -163,7 +165,7 @@ public class SearchTest {
         SearchActivity activity = launch(PHONE, shared(sentences(3000)));
         ProgressBar progress = activity.findViewById(R.id.progress);
         Testing.await(() -> "some passages", () -> progress.getProgress() > 20);
-        Testing.picture(activity, "search-reading");
+        Testing.record(activity, "search-reading");
         activity.findViewById(R.id.stop).performClick();
         Testing.await(() -> "the end", () -> Testing.text(activity, R.id.stop).equals("Go on"));
         int read = progress.getProgress();
@@ -192,7 +194,7 @@ public class SearchTest {
         controller.recreate();
         awaitFirst(controller.get(), "It snows.");
         assertEquals(View.GONE, controller.get().findViewById(R.id.reading).getVisibility());
-        Testing.picture(controller.get(), "search-landscape");
+        Testing.record(controller.get(), "search-landscape");
     }
 
     @Test
@@ -219,6 +221,6 @@ public class SearchTest {
         SearchActivity activity = launch("de-w320dp-h640dp-night-mdpi");
         ask(activity, "how high is the tower in metres");
         awaitFirst(activity, "It is thirty-one metres high");
-        Testing.picture(activity, "search-dark");
+        Testing.record(activity, "search-dark");
     }
 }
