@@ -145,7 +145,7 @@ def build(
     from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, own_options
 
     frontend = find_frontend(model)
-    quantizes = options.get("quantize") is not None or options.get("head") is not None
+    quantizes = _quantizes(options)
     common = [part for part in _COMMON if quantizes or part.options is not QuantizeOptions]
     own = _own(frontend, model, options, common)
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
@@ -211,7 +211,7 @@ def _build_together(
     if watch.dump_dir or watch.stop_after or options.get("check"):
         raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
     check_output(output)
-    quantization = _quantization(chosen(QuantizeOptions, options), here=False) if options.get("quantize") else None
+    quantization = _quantization(chosen(QuantizeOptions, options), here=False) if _quantizes(options) else None
     package = PackageOptions(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
@@ -266,6 +266,10 @@ def _own(frontend: Frontend, source: object, given: Mapping[str, Any], common: S
     sources = {each.name: Part(each.description, each.Options) for each in frontends().values()}
     checked(given, [sources[frontend.name], *common], [*sources.values(), *_COMMON], named(source, frontend))
     return chosen(frontend.Options, given)
+
+
+def _quantizes(options: Mapping[str, Any]) -> bool:
+    return options.get("quantize") is not None or options.get("head") is not None
 
 
 def _quantization(options: QuantizeOptions, *, here: bool) -> Quantization:

@@ -161,6 +161,7 @@ def test_what_cannot_be_in_one_archive_is_refused(model: onnx.ModelProto, tmp_pa
         ([model, next_model()], {"dims": {"q": 3}}, r"no model has a dim 'q': .* has b, n; .* has b$"),
         ([model, next_model()], {"format": "so"}, "--format so takes one model, found 2"),
         ([model, next_model()], {"route": "own"}, "the option 'route' is for"),
+        ([model, next_model()], {"head": "q4"}, "--head is for the output layer of a language model"),
         ([model, next_model()], {"stop_after": "graph"}, "stop_after are for one model"),
         ([model, next_model()], {"settings": {"class": "A"}}, "class= has 1 names for 2 models"),
         ([model, next_model()], {"settings": {"class": "A,A"}}, "two classes are called A"),

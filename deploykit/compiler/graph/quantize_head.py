@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 from tvm import ir, relax
 
 from deploykit.compiler.constants import array_of
@@ -102,7 +103,10 @@ class _Function(Groups):
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
         if not self.is_large(weight) or static(weight.ty.shape[1 if axis == -2 else 0]) not in self.words:
             return None
-        return super().stored(weight, axis) if identified(weight, axis)[0] in self.heads else None
+        return super().stored(weight, axis)
+
+    def kept(self, key: Key, matrix: np.ndarray, axis: int) -> tuple[relax.Constant, ...] | None:
+        return super().kept(key, matrix, axis) if key in self.heads else None
 
     def as_product(self, value: relax.Expr | None) -> relax.Call | None:
         found = self.again(value, MATMUL)

@@ -309,7 +309,10 @@ class Groups(_Function):
     def stored(self, weight: relax.Expr, axis: int) -> tuple[relax.Constant, ...] | None:
         if not self.is_large(weight) or len(weight.ty.shape) != 2:
             return None
-        key, matrix = identified(weight, axis)
+        return self.kept(*identified(weight, axis), axis)
+
+    def kept(self, key: Key, matrix: np.ndarray, axis: int) -> tuple[relax.Constant, ...] | None:
+        """What stands for a matrix with its outputs as rows, as `stored`."""
         if key not in self.found.weights:
             self.keep(key, matrix.nbytes, grouped(matrix, FORMATS[self.kind_for(matrix, axis)]))
         return self.found.weights[key]

@@ -347,18 +347,21 @@ class Module:
         """`x @ W.T`, as `linear`."""
         full = f"{self.prefix}{name}"
         grouped = self.weights.grouped(full)
-        turned = None if grouped else self.weights.take(self.ctx, full, turned=True)
-        shape = turned.shape[::-1] if turned is not None else grouped.shape if grouped else ()
-        if len(shape) != 2 or shape[1] != x.shape[-1] or width not in (None, shape[0]):
-            wanted = [shape[0] if width is None and len(shape) == 2 else width, to_text(x.shape[-1])]
+        if grouped is not None:
+            self._require_shape(full, grouped.shape, width, x.shape[-1])
+            return x.of(grouped_product(self.ctx, x.value, grouped))
+        turned = self.weights.take(self.ctx, full, turned=True)
+        self._require_shape(full, turned.shape[::-1], width, x.shape[-1])
+        return x @ Tensor(self.ctx, turned)
+
+    def _require_shape(self, name: str, shape: Sequence[IntExpr], rows: int | None, columns: IntExpr) -> None:
+        """Raises `UsageError` unless a weight is a matrix of this shape; None stands for any number of rows."""
+        if len(shape) != 2 or shape[1] != columns or rows not in (None, shape[0]):
+            wanted = [shape[0] if rows is None and len(shape) == 2 else rows, to_text(columns)]
             raise UsageError(
-                f"'{full}' in {self.weights.path} has the shape {list(shape)}, but the configuration needs "
+                f"'{name}' in {self.weights.path} has the shape {list(shape)}, but the configuration needs "
                 f"[{', '.join(map(str, wanted))}]"
             )
-        if grouped:
-            return x.of(grouped_product(self.ctx, x.value, grouped))
-        assert turned is not None
-        return x @ Tensor(self.ctx, turned)
 
     def layer_norm(self, name: str, x: Tensor, epsilon: float, *, bias: bool = True) -> Tensor:
         width = int(x.shape[-1])
@@ -389,15 +392,14 @@ class Module:
         """The rows of a table at `ids`. A run with an id outside of the table is refused. Raises `UsageError` unless
         the table has this many rows, if a number is given."""
         full = f"{self.prefix}{name}.weight"
-        grouped = self.weights.grouped(full)
-        table = None if grouped else self.weights.take(self.ctx, full)
-        shape = table.shape if table is not None else grouped.shape if grouped else ()
-        if rows not in (None, shape[0]):
-            raise UsageError(f"'{full}' in {self.weights.path} has {shape[0]} rows, but the configuration needs {rows}")
         self.named(name)
-        if grouped:
-            return ids.of(grouped_look_up(self.ctx, grouped, ids.value))
-        assert table is not None
+        table = self.weights.grouped(full) or self.weights.take(self.ctx, full)
+        if rows not in (None, table.shape[0]):
+            raise UsageError(
+                f"'{full}' in {self.weights.path} has {table.shape[0]} rows, but the configuration needs {rows}"
+            )
+        if isinstance(table, GroupedWeight):
+            return ids.of(grouped_look_up(self.ctx, table, ids.value))
         return ids.of(gather(self.ctx, table, ids.value, 0))
 
     def positions(self, name: str, x: Tensor, rows: int, first: int = 0) -> Tensor:

@@ -524,19 +524,7 @@ jint dk_register(jni_environment* env, jobject type) {
 JNI_EXPORTED jint JNI_OnLoad(jni_machine* machine, void* reserved);
 
 jint JNI_OnLoad(jni_machine* machine, void* reserved) {
-    void* env = NULL;
-    jobject type;
-    jint status;
     (void)reserved;
-    if (jni_environment_of(machine, &env) != 0) {
-        return JNI_ERROR;
-    }
-    type = jni_find_class(env, DK_JAVA_CLASS);
-    if (type == NULL) {
-        return JNI_ERROR;
-    }
-    status = dk_register(env, type);
-    jni_delete_local(env, type);
-    return status == 0 ? JNI_VERSION_1_6 : JNI_ERROR;
+    return jni_load(machine, DK_JAVA_CLASS, dk_register);
 }
 #endif

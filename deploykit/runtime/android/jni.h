@@ -3,6 +3,7 @@
 #ifndef DEPLOYKIT_JNI_H
 #define DEPLOYKIT_JNI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define JNI_VERSION_1_6 0x00010006
@@ -65,6 +66,23 @@ static inline void jni_write_longs(jni_environment* env, jobject array, jint sta
 
 static inline jint jni_register(jni_environment* env, jobject type, const jni_method* methods, jint count) {
     return ((jint (*)(jni_environment*, jobject, const jni_method*, jint))(*env)[215])(env, type, methods, count);
+}
+
+/* Give a class its functions by `add`, when Java loads the library: what `JNI_OnLoad` returns. */
+static inline jint jni_load(jni_machine* machine, const char* name, jint (*add)(jni_environment*, jobject)) {
+    void* env = NULL;
+    jobject type;
+    jint status;
+    if (jni_environment_of(machine, &env) != 0) {
+        return JNI_ERROR;
+    }
+    type = jni_find_class(env, name);
+    if (type == NULL) {
+        return JNI_ERROR;
+    }
+    status = add(env, type);
+    jni_delete_local(env, type);
+    return status == 0 ? JNI_VERSION_1_6 : JNI_ERROR;
 }
 
 static inline void* jni_buffer_address(jni_environment* env, jobject buffer) {

@@ -20,20 +20,12 @@ static jint JNI_register(jni_environment* env, jobject library, jobject type, ji
 
 JNI_EXPORTED jint JNI_OnLoad(jni_machine* machine, void* reserved);
 
-jint JNI_OnLoad(jni_machine* machine, void* reserved) {
+static jint register_library(jni_environment* env, jobject library) {
     static const jni_method method = {"register", "(Ljava/lang/Class;I)I", (jni_function)JNI_register};
-    void* env = NULL;
-    jobject type;
-    jint status;
+    return jni_register(env, library, &method, 1);
+}
+
+jint JNI_OnLoad(jni_machine* machine, void* reserved) {
     (void)reserved;
-    if (jni_environment_of(machine, &env) != 0) {
-        return JNI_ERROR;
-    }
-    type = jni_find_class(env, DK_JAVA_CLASS);
-    if (type == NULL) {
-        return JNI_ERROR;
-    }
-    status = jni_register(env, type, &method, 1);
-    jni_delete_local(env, type);
-    return status == 0 ? JNI_VERSION_1_6 : JNI_ERROR;
+    return jni_load(machine, DK_JAVA_CLASS, register_library);
 }

@@ -7,8 +7,6 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.util.List;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import org.deploykit.app.models.animals.Animals;
 import org.deploykit.app.models.animals.Label;
 
@@ -18,7 +16,7 @@ import org.deploykit.app.models.animals.Label;
  *
  * @param <P> a picture in memory
  */
-public final class Recognizer<P> implements AutoCloseable {
+public final class Recognizer<P> extends Worker<Recognizer.Listener<P>> {
     /** What is done with pictures and the model. */
     public interface Source<P> {
         Animals model();
@@ -35,24 +33,16 @@ public final class Recognizer<P> implements AutoCloseable {
     }
 
     /** Hears of what happens, on the executor that was given for it. */
-    public interface Listener<P> {
+    public interface Listener<P> extends Hears {
         /** There is a picture; its classes follow. */
         void onPicture(P picture);
 
         /** The classes of the last picture, the best first, and how long that took. */
         void onClasses(List<Label> classes, long nanoseconds);
-
-        /** A picture could not be read, or the model has failed. The picture before stays. */
-        void onFailed(Exception problem);
     }
 
     private final Source<P> source;
     private final File kept;
-    private final Executor main;
-    private final ExecutorService worker = Executors.newSingleThreadExecutor();
-    private volatile boolean closed;
-    /** Used on the main thread only. */
-    private Listener<P> listener;
 
     /** The fields from here on are used on the worker only. */
     private Animals model;
@@ -62,9 +52,9 @@ public final class Recognizer<P> implements AutoCloseable {
 
     /** The picture of the last time is read at once, if there is one. */
     public Recognizer(Source<P> source, File kept, Executor main) {
+        super(main);
         this.source = source;
         this.kept = kept;
-        this.main = main;
         worker.execute(() -> {
             if (kept.exists()) {
                 attempt(() -> use(source.decoded(kept)));
@@ -72,17 +62,14 @@ public final class Recognizer<P> implements AutoCloseable {
         });
     }
 
-    /** From now on {@code listener} hears, first of all of what there is; null hears nothing. */
-    public void tell(Listener<P> listener) {
-        this.listener = listener;
-        worker.execute(() -> {
-            if (picture != null) {
-                tellPicture();
-            }
-            if (classes != null) {
-                tellClasses();
-            }
-        });
+    @Override
+    void tellAll() {
+        if (picture != null) {
+            tellPicture();
+        }
+        if (classes != null) {
+            tellClasses();
+        }
     }
 
     /** Take another picture. */
@@ -134,18 +121,6 @@ public final class Recognizer<P> implements AutoCloseable {
         tellClasses();
     }
 
-    private interface Attempt {
-        void run() throws IOException;
-    }
-
-    private void attempt(Attempt what) {
-        try {
-            what.run();
-        } catch (IOException | RuntimeException error) { // a provider of another app may raise anything
-            tell(to -> to.onFailed(error));
-        }
-    }
-
     private void tellPicture() {
         P found = picture;
         tell(to -> to.onPicture(found));
@@ -155,18 +130,6 @@ public final class Recognizer<P> implements AutoCloseable {
         List<Label> found = classes;
         long time = took;
         tell(to -> to.onClasses(found, time));
-    }
-
-    private interface Call<P> {
-        void to(Listener<P> listener);
-    }
-
-    private void tell(Call<P> call) {
-        main.execute(() -> {
-            if (listener != null && !closed) {
-                call.to(listener);
-            }
-        });
     }
 
     /** End the thread and free the model. Nothing is heard afterwards. */

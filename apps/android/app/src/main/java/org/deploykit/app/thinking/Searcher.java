@@ -8,8 +8,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import org.deploykit.app.models.sentences.DeploykitException;
 import org.deploykit.app.models.sentences.Sentences;
 
@@ -18,7 +16,7 @@ import org.deploykit.app.models.sentences.Sentences;
  * few passages at a time, so that a query waits for a moment only. The text is kept in a file; where there is none, it is
  * the sample.
  */
-public final class Searcher implements AutoCloseable {
+public final class Searcher extends Worker<Searcher.Listener> {
     /** Passages whose vectors are computed together; more are not faster. */
     private static final int AT_ONCE = 4;
     /** The model reads so many tokens of a passage at most. */
@@ -42,7 +40,7 @@ public final class Searcher implements AutoCloseable {
     }
 
     /** Hears of what happens, on the executor that was given for it. */
-    public interface Listener {
+    public interface Listener extends Hears {
         /** There is another text. */
         void onText(Text text, boolean sample);
 
@@ -51,20 +49,12 @@ public final class Searcher implements AutoCloseable {
 
         /** The answers to the last query; none for an empty one. */
         void onFound(String query, List<Hit> hits);
-
-        /** A text could not be read, or the model has failed. */
-        void onFailed(Exception problem);
     }
 
     private final Source source;
     private final File kept;
-    private final Executor main;
-    private final ExecutorService worker = Executors.newSingleThreadExecutor();
-    private volatile boolean closed;
     private volatile boolean stopped;
     private volatile Sentences model;
-    /** Used on the main thread only. */
-    private Listener listener;
 
     /** The fields from here on are used on the worker only. */
     private Text text = new Text("");
@@ -78,9 +68,9 @@ public final class Searcher implements AutoCloseable {
 
     /** The text of the last time is read at once. */
     public Searcher(Source source, File kept, Executor main) {
+        super(main);
         this.source = source;
         this.kept = kept;
-        this.main = main;
         worker.execute(() -> attempt(() -> use(kept.exists() ? TextFile.read(kept) : sample(), !kept.exists())));
     }
 
@@ -90,13 +80,10 @@ public final class Searcher implements AutoCloseable {
         return Sentences.memory(AT_ONCE, AT_ONCE * MOST_TOKENS) + vectors + texts;
     }
 
-    /** From now on {@code listener} hears, first of all of what there is; null hears nothing. */
-    public void tell(Listener listener) {
-        this.listener = listener;
-        worker.execute(() -> {
-            tellText();
-            tellFound();
-        });
+    @Override
+    void tellAll() {
+        tellText();
+        tellFound();
     }
 
     /** Take another text, as soon as it could be read. */
@@ -164,18 +151,6 @@ public final class Searcher implements AutoCloseable {
         stopped = false;
         tellText();
         work();
-    }
-
-    private interface Attempt {
-        void run() throws IOException;
-    }
-
-    private void attempt(Attempt what) {
-        try {
-            what.run();
-        } catch (IOException | RuntimeException error) { // a provider of another app may raise anything
-            tell(to -> to.onFailed(error));
-        }
     }
 
     /** Go on, after what waits meanwhile. */
@@ -260,18 +235,6 @@ public final class Searcher implements AutoCloseable {
         List<Hit> hits = wanted == null ? Collections.emptyList() : vectors.closest(wanted, BEST);
         answered = System.nanoTime();
         tell(to -> to.onFound(words, hits));
-    }
-
-    private interface Call {
-        void to(Listener listener);
-    }
-
-    private void tell(Call call) {
-        main.execute(() -> {
-            if (listener != null && !closed) {
-                call.to(listener);
-            }
-        });
     }
 
     /** Stop what is under way, end the thread and free the model. Nothing is heard afterwards. */
