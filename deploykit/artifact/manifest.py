@@ -14,7 +14,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, field_validator, model_serializer
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_serializer,
+)
 
 from deploykit.artifact.entries import Entry
 from deploykit.artifact.tasks import TaskEntry
@@ -238,6 +246,10 @@ class Manifest(Entry):
     notes: tuple[str, ...] = ()
     times: Mapping[str, float] = {}
 
+    @field_serializer("notes")
+    def _printable(self, notes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(printable, notes))
+
     @property
     def machine(self) -> str:
         """The target and how the kernels are compiled, as a text for people."""
@@ -357,9 +369,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise ArtifactError(f"{path} is damaged: {error}") from error
 
 
-def printable(name: str) -> str:
-    """The name of a file as text: bytes that are not UTF-8 become replacement characters."""
-    return os.fsencode(name).decode("utf-8", "replace")
+def printable(text: str) -> str:
+    """The name of a file, or what names one, as text: bytes that are not UTF-8 become replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def describe_source(path: Path) -> SourceEntry:

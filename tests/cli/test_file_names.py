@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from gguf import GGMLQuantizationType as Format
+
+import deploykit
+from tests.frontends.huggingface.test_entries import config_of
+from tests.language.models import write_language_model
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
 
@@ -31,3 +36,16 @@ def test_a_model_of_that_name(model: Path, tmp_path: Path, name: bytes, environm
     manifest = json.loads((tmp_path / os.fsdecode(b"out-" + name) / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["source"]["file"] == name.decode("utf-8", "replace")
     assert "y" in call("run", b"out-" + name, "--input", "x=random:0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_language_model_of_that_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / os.fsdecode(b"model\xff")
+    if kind == "file":
+        write_language_model(path, Format.Q8_0)
+    else:
+        config_of("llama", path)
+    deploykit.build(path, output=tmp_path / "out")
+    with deploykit.open(tmp_path / "out") as session:
+        assert session.manifest.name.startswith("model\N{REPLACEMENT CHARACTER}")

@@ -31,7 +31,7 @@ def load_arrays(folder: Folder, found: Architecture, dims: DimBounds | None = No
     axes = {axis.name: axis for given in inputs for axis in given.shape if isinstance(axis, Axis)}
     if unknown := bounds.keys() - axes.keys():
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {', '.join(axes)}")
-    builder = ModelBuilder(folder.path.resolve().name)
+    builder = ModelBuilder(folder.name)
     extents = {name: extent(builder, axis, bounds)[0] for name, axis in axes.items()}
     weights = Weights(folder.path, folder.weights)
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from deploykit.artifact.manifest import printable
 from deploykit.basics.mapped import MappedFile
 from deploykit.compiler.operators.quantized.groups import Grouped
 from deploykit.errors import UsageError
@@ -108,6 +109,11 @@ class Folder:
     files: tuple[MappedFile, ...] = field(repr=False)
     documents: Mapping[str, Any] | None = field(default=None, repr=False)
     groups: Groups = field(default=no_groups, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the folder or file, as text."""
+        return printable(self.path.resolve().name)
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""

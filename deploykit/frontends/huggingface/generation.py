@@ -118,7 +118,7 @@ def _imported(folder: Folder, family: Family, bounds: DimBounds, cache: str) -> 
     assert family.remembers is not None
     context = context_of(bounds, family.positions(folder.config))
     memory = family.remembers(folder.config)
-    builder = ModelBuilder(folder.path.resolve().stem if folder.documents else folder.path.resolve().name)
+    builder = ModelBuilder(Path(folder.name).stem if folder.documents else folder.name)
     weights = Weights(folder.path, folder.weights, folder.groups)
     windows: list[int | None] = []
 

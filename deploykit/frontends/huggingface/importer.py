@@ -96,7 +96,7 @@ def _by_family(folder: Folder, bounds: DimBounds) -> Imported:
     check_fixed(family, folder.config)
     if unknown := bounds.keys() - {BATCH, SEQ}:
         raise UsageError(f"the model has no dim '{min(unknown)}'; it has {BATCH}, {SEQ}")
-    builder = ModelBuilder(folder.path.resolve().name)
+    builder = ModelBuilder(folder.name)
     batch, _ = extent(builder, Axis(BATCH), bounds)
     seq, longest = extent(builder, Axis(SEQ, maximum=family.positions(folder.config)), bounds)
     weights = Weights(folder.path, folder.weights)

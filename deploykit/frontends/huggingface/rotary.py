@@ -139,7 +139,13 @@ def _longrope(c: Config, plain: np.ndarray, longest: int, settings: Settings) ->
     scale = settings.get("attention_factor")
     if scale is None:
         scale = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
-    return plain / np.asarray(_needed(c, settings, "short_factor"), np.float32), float(scale)
+    factors = np.asarray(_needed(c, settings, "short_factor"), np.float32)
+    if factors.shape != plain.shape:
+        raise UsageError(
+            f"'short_factor' in {c.path} has {factors.size} numbers; it must have {plain.size}, one for each pair of "
+            "channels that turn"
+        )
+    return plain / factors, float(scale)
 
 
 def _yarn(c: Config, plain: np.ndarray, channels: int, settings: Settings) -> tuple[np.ndarray, float]:

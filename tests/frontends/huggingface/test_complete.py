@@ -113,6 +113,15 @@ def test_texts_that_would_turn_in_another_way_are_refused(tmp_path: Path) -> Non
     load_folder(path, {"seq": (1, 20)})
 
 
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_factors_of_positions_are_one_for_each_pair(tmp_path: Path, count: int) -> None:
+    """One factor would do for all pairs without a word."""
+    scaling = {"rope_type": "longrope", "short_factor": [2.0] * count, "long_factor": [3.0] * 4, "rope_theta": 1e4}
+    scaling["original_max_position_embeddings"] = 20
+    with pytest.raises(UsageError, match=f"'short_factor' in .* has {count} numbers; it must have 4"):
+        load_folder(folder(tmp_path, "llama", rope_parameters=scaling), {"seq": (1, 20)})
+
+
 def test_a_text_longer_than_the_positions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'seq' is at most 38 in this model"):
         load_folder(folder(tmp_path, "roberta"), {"seq": 39})
