@@ -108,6 +108,7 @@ def build(
         devices: what else to make kernels for, `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.
         format: the form of the artifact, where the target has several; the page of the target describes them.
         settings: what else the target can be told, by name.
+        board: the board that the target `embedded` makes sources for, or the path of a .toml file that describes one.
         fuse: without it each operator keeps its own kernels: slower, but it shows what each computes and costs.
         fast_math: shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
             last place.
@@ -152,7 +153,7 @@ def build(
     if watch.stop_after is not None and watch.stop_after not in STAGES:
         raise UsageError(f"there is no stage '{watch.stop_after}'; there are {', '.join(STAGES)}")
     place = find_target(target) if isinstance(target, str) else target
-    own_settings = own_options(place, platform.format, platform.settings or {})
+    own_settings = own_options(place, platform.format, platform.told)
     place = configured(place, own_settings)
     sweep()
     if watch.stop_after is None:
@@ -216,7 +217,7 @@ def _build_together(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
         compiling=chosen(CompileOptions, options),
-        own=own_options(place, platform.format, platform.settings or {}),
+        own=own_options(place, platform.format, platform.told),
     )
     observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
     sweep()

@@ -141,6 +141,13 @@ TOOLS = (
     Tool("cmake", "builds an embedded artifact with its CMake file", "apt-get install cmake", program("cmake")),
     *(Tool(f"qemu-{machine}", f"runs artifacts for {meant}", f"apt-get install qemu-user {C_LIBRARIES[machine]}",
            emulator(machine)) for machine, meant in (("aarch64", "arm64 on other machines"), ("arm", "32-bit Arm"))),
+    *(Tool(f"{prefix}-gcc", f"compiles artifacts for boards with {meant}",
+           f"apt-get install gcc-{prefix} picolibc-{prefix}", program(f"{prefix}-gcc"))
+      for prefix, meant in (("arm-none-eabi", "Arm cores"), ("riscv64-unknown-elf", "RISC-V cores"))),
+    *(Tool(f"qemu-system-{machine}", f"runs artifacts for boards with {meant}", f"apt-get install {package}",
+           program(f"qemu-system-{machine}"))
+      for machine, meant, package in (("arm", "Arm cores", "qemu-system-arm"),
+                                      ("riscv32", "RISC-V cores", "qemu-system-misc"))),
     Tool("javac", "compiles the Java classes of an AAR", "apt-get install default-jdk-headless", program("javac")),
     Tool("node", "runs artifacts for the web", "apt-get install nodejs", program("node")),
     Tool("onnxruntime", "reference of `verify`, peer of `bench`", "pip install onnxruntime",

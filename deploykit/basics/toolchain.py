@@ -44,12 +44,14 @@ _OLDEST = ".2.17"
 class Compiler:
     """A C compiler that answered to `--version`.
 
-    `family` is `gcc`, `clang`, `zig` or `emscripten`; `flags` are added to every call."""
+    `family` is `gcc`, `clang`, `zig` or `emscripten`; `flags` are added to every call. `threads` are the options of
+    programs with threads, none for machines without an operating system."""
 
     command: tuple[str, ...]
     family: str
     version: str
     flags: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ("-pthread",)
 
     def compile(self, source: Path, output: Path, *options: str) -> None:
         """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's message."""
@@ -63,7 +65,7 @@ class Compiler:
 
     def link_program(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link an executable."""
-        self._run("-o", str(output), *map(str, objects), "-pthread", *options, "-lm")
+        self._run("-o", str(output), *map(str, objects), *self.threads, *options, "-lm")
 
     def link_alone(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library from nothing but `inputs`, objects and libraries."""
@@ -72,6 +74,10 @@ class Compiler:
     def link_library(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library with the C library of the compiler's system."""
         self._run("-shared", *options, "-o", str(output), *map(str, inputs))
+
+    def link_image(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
+        """Link an image from nothing but `inputs`, for a machine without an operating system."""
+        self._run("-nostdlib", *options, "-o", str(output), *map(str, inputs))
 
     def link_module(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
@@ -173,6 +179,19 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
             return Compiler(command, *found)
     hint = f"Debian: `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`"
     raise ToolchainError(f"no C compiler for {machine} found: install one ({hint}), or `pip install ziglang`")
+
+
+def find_bare_compiler(prefix: str, flags: Sequence[str]) -> Compiler:
+    """A GNU compiler for machines without an operating system, such as `arm-none-eabi`; `flags` choose the processor.
+
+    Raises `ToolchainError`, with what to install, when there is none."""
+    command = (f"{prefix}-gcc",)
+    found = probe(command)
+    if found is None:
+        raise ToolchainError(
+            f"{prefix}-gcc is not installed (Debian: `apt-get install gcc-{prefix} picolibc-{prefix}`)"
+        )
+    return Compiler(command, *found, flags=tuple(flags), threads=())
 
 
 def find_android_compiler(triple: str) -> Compiler:

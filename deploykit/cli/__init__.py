@@ -14,6 +14,7 @@ import typer
 
 from deploykit.basics.installation import installed_version
 from deploykit.cli.bench import bench
+from deploykit.cli.boards import boards
 from deploykit.cli.build import build
 from deploykit.cli.chat import chat
 from deploykit.cli.doctor import doctor
@@ -34,7 +35,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool, "
     "70 a defect of deploykit.",
 )
-for _verb in (build, run, chat, try_, verify, bench, inspect, targets, frontends, doctor):
+for _verb in (build, run, chat, try_, verify, bench, inspect, targets, boards, frontends, doctor):
     app.command(_verb.__name__.rstrip("_"))(_verb)
 
 

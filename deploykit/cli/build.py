@@ -187,7 +187,7 @@ def _show(artifact: Artifact) -> None:
     results.print(files_table(manifest, f"{artifact.path}/  for {manifest.machine}"))
     for line in archive_lines(artifact):
         results.print(line)
-    for line in memory_lines(manifest):
+    for line in (*memory_lines(manifest), *board_lines(artifact.path)):
         results.print(line)
     for line in _times(manifest):
         results.print(line)
@@ -232,6 +232,14 @@ def _gzip_text(file: FileEntry) -> str:
     from deploykit.artifact.manifest import MEASURED_BELOW
 
     return f"{'~' if file.bytes >= MEASURED_BELOW else ''}{file.gzip_bytes:,}"
+
+
+def board_lines(folder: Path) -> Sequence[str]:
+    """What the model takes of its board, if the artifact is for one."""
+    from deploykit.targets.embedded.boards.footprint import read_footprint
+
+    found = read_footprint(folder)
+    return [] if found is None else found.lines()
 
 
 def memory_lines(manifest: Manifest) -> Sequence[str]:

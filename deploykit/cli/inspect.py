@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from deploykit.cli.build import files_table, memory_lines
+from deploykit.cli.build import board_lines, files_table, memory_lines
 from deploykit.cli.console import messages, print_json, results, table, text_bytes
 from deploykit.cli.options import Dims, Json, read_dims, read_size
 from deploykit.cli.verb import verb
@@ -214,7 +214,7 @@ def _show_artifact(manifest: Manifest, folder: Path) -> None:
         _show_dynamic(manifest.dynamic)
     _show_interface(manifest.inputs, manifest.outputs, manifest.dims)
     results.print(files_table(manifest, f"{folder}/"))
-    for line in memory_lines(manifest):
+    for line in (*memory_lines(manifest), *board_lines(folder)):
         results.print(line)
     for note in manifest.notes:
         results.print(f"Note    {note}")

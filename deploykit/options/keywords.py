@@ -31,6 +31,7 @@ class BuildKeywords(LoadKeywords, total=False):
     devices: Sequence[str]
     format: str
     settings: Mapping[str, str] | None
+    board: str | None
     fast_math: bool
     index_checks: bool
     exact: bool

@@ -60,6 +60,17 @@ class PlatformOptions:
         many=True,
         read=lambda texts: dict(map(_setting, texts)),
     )
+    board: str | None = option(
+        None,
+        "The board that the target embedded makes sources for, such as nucleo-f767zi, nrf52840dk, rp2350 or esp32c3; "
+        "deploykit boards lists them. Or the path of a .toml file that describes one.",
+        metavar="BOARD",
+    )
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """The settings, with the board among them."""
+        return {**(self.settings or {}), **({} if self.board is None else {"board": self.board})}
 
 
 @dataclass(frozen=True)

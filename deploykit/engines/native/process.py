@@ -96,14 +96,18 @@ class Process:
         """Start the program and return its output. Raises `DeploykitError` with its message if it fails."""
         call = [*self._command, *arguments]
         result = subprocess.run(call, input=request, capture_output=True, check=False, env=self._environment)
+        self._require(result)
+        return result.stdout
+
+    def _require(self, result: subprocess.CompletedProcess[bytes]) -> None:
+        """Raise `DeploykitError` with the program's message if it failed."""
         if result.returncode != 0:
             words = result.stderr.decode("utf-8", "replace").strip() or f"exit code {result.returncode}"
             raise DeploykitError(f"the model '{self._manifest.name}' is faulty:\n{words}")
-        return result.stdout
 
 
 def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: Path, build: Build) -> None:
-    options = [*build.options, "-O1", "-pthread", f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
+    options = [*build.options, "-O1", *build.compiler.threads, f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
     options.append(f"-DDK_SHARED_PREFIX={manifest.shared_prefix or manifest.prefix}")
     if manifest.states is not None:
         options.append("-DDK_STATES")

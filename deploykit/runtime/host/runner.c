@@ -8,7 +8,10 @@
    Compile with -DDK_PREFIX=<prefix of the model's function> and -DDK_SHARED_PREFIX=<prefix of the model>, and with
    -DDK_WEIGHTS_C if the weights are part of the program (WEIGHTS is then ignored). A request holds for each input
    `rank`, the extents and `bytes` as int64, then the data. A reply holds the status as int64; after DK_OK the outputs
-   follow in the same form, else the error text. A block of states comes before the inputs and before the outputs. */
+   follow in the same form, else the error text. A block of states comes before the inputs and before the outputs.
+
+   With -DDK_SEMIHOSTING, for microcontrollers, the words of the command, one a line, the request and the reply are files
+   of these names. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
@@ -26,7 +29,14 @@
 #define SHARED(name) MODEL_OF(DK_SHARED_PREFIX, name)
 
 #define MOST_RUNS 64
+#ifdef DK_SEMIHOSTING
+#define MAX_PORTS 64
+#else
 #define MAX_PORTS 4096
+#endif
+
+static FILE* request;
+static FILE* reply;
 
 static void stop(const char* reason) {
     fprintf(stderr, "runner: %s\n", reason);
@@ -46,14 +56,14 @@ static void* take(int64_t bytes) {
 
 static int64_t read_number(void) {
     int64_t value;
-    if (fread(&value, sizeof value, 1, stdin) != 1) {
+    if (fread(&value, sizeof value, 1, request) != 1) {
         stop("the request ends early");
     }
     return value;
 }
 
 static void write_number(int64_t value) {
-    fwrite(&value, sizeof value, 1, stdout);
+    fwrite(&value, sizeof value, 1, reply);
 }
 
 static void read_tensor(dk_tensor* tensor, dk_dtype dtype) {
@@ -67,7 +77,7 @@ static void read_tensor(dk_tensor* tensor, dk_dtype dtype) {
     bytes = read_number();
     tensor->data = take(bytes);
     tensor->bytes = (size_t)bytes;
-    if (fread(tensor->data, 1, tensor->bytes, stdin) != tensor->bytes) {
+    if (fread(tensor->data, 1, tensor->bytes, request) != tensor->bytes) {
         stop("the request ends early");
     }
 }
@@ -80,7 +90,7 @@ static void write_output(const dk_tensor* tensor) {
         write_number(tensor->shape[axis]);
     }
     write_number(bytes);
-    fwrite(tensor->data, 1, (size_t)bytes, stdout);
+    fwrite(tensor->data, 1, (size_t)bytes, reply);
 }
 
 static const void* read_weights(const char* path) {
@@ -163,7 +173,7 @@ static MODEL(_dims) dims_of(int count, char** numbers) {
 }
 
 static void print_arena_bytes(const MODEL(_dims) * dims) {
-    printf("%lld\n", (long long)MODEL(_arena_bytes)(dims));
+    fprintf(reply, "%lld\n", (long long)MODEL(_arena_bytes)(dims));
 }
 
 #ifdef DK_STATES
@@ -175,11 +185,11 @@ static void write_new_state(const MODEL(_dims) * dims) {
     if (MODEL(_reset_state)(dims, memory, (size_t)bytes) != DK_OK) {
         stop("there are no states of these sizes");
     }
-    fwrite(memory, 1, (size_t)bytes, stdout);
+    fwrite(memory, 1, (size_t)bytes, reply);
 }
 #endif
 
-int main(int argc, char** argv) {
+static int serve(int argc, char** argv) {
     const dk_model_descriptor* descriptor = &MODEL(_descriptor);
     dk_status status;
     int32_t index;
@@ -213,7 +223,7 @@ int main(int argc, char** argv) {
     }
     write_number((int64_t)status);
     if (status != DK_OK) {
-        fputs(MODEL(_last_error)(&model), stdout);
+        fputs(MODEL(_last_error)(&model), reply);
         return 0;
     }
 #ifdef DK_STATES
@@ -224,3 +234,33 @@ int main(int argc, char** argv) {
     }
     return 0;
 }
+
+#ifdef DK_SEMIHOSTING
+#define MAX_WORDS 32
+
+int main(void) {
+    static char text[1024];
+    char* words[MAX_WORDS] = {text};
+    int count = 0;
+    int status;
+    FILE* command = fopen("command", "rb");
+    request = fopen("request", "rb");
+    reply = fopen("reply", "wb");
+    if (command == NULL || request == NULL || reply == NULL) {
+        stop("the files of the command cannot be opened");
+    }
+    text[fread(text, 1, sizeof text - 1, command)] = '\0';
+    for (words[0] = strtok(text, "\n"); words[count] != NULL && count + 1 < MAX_WORDS;) {
+        words[++count] = strtok(NULL, "\n");
+    }
+    status = serve(count, words);
+    fclose(reply);
+    return status;
+}
+#else
+int main(int argc, char** argv) {
+    request = stdin;
+    reply = stdout;
+    return serve(argc, argv);
+}
+#endif

@@ -12,20 +12,26 @@ model_pictures.h model_pictures.c   for a model of pictures: its functions for p
                     messages and generate. For a model of sound they are called sounds
 main.c              an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
+board.mk board.cmake   for a board: its compiler and flags, and an emulator, if there is one
+board.json          for a board: what it is, and what the model takes of its memories
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit import runtime
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.options.option import option
 from deploykit.targets import answers, messages, texts
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
+from deploykit.targets.embedded.boards import Board, find_board
+from deploykit.targets.embedded.boards.footprint import read_footprint
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.templates import render
 from deploykit.text import FILE
@@ -37,15 +43,31 @@ if TYPE_CHECKING:
     from deploykit.engines import Engine, EngineOptions
 
 EXAMPLE = "main.c"
+THIS_MACHINE = "cpu"
+"""The device that runs the C of an artifact for a board on this machine."""
 TOKENIZER = "tokenizer"
 """The name of the constant with the tables, and of its files."""
 CONSTANTS = ("weights.c", f"{TOKENIZER}.c")
 PROJECT_FILES = (EXAMPLE, "Makefile", "CMakeLists.txt", "README.md")
 
 
+@dataclass(frozen=True)
+class EmbeddedOptions:
+    board: str | None = option(None, "the board that the sources are for")
+
+
 class EmbeddedTarget:
+    """The target for microcontrollers. `board` is the one that the sources are for; without one they are for any."""
+
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
+    Options = EmbeddedOptions
+
+    def __init__(self, board: Board | None = None) -> None:
+        self.board = board
+
+    def configured(self, own: EmbeddedOptions) -> EmbeddedTarget:
+        return self if own.board is None else EmbeddedTarget(find_board(own.board))
 
     def check(self) -> Availability:
         try:
@@ -97,7 +119,7 @@ class EmbeddedTarget:
             write_bytes_c(program.task_files[FILE], view["prefix"], TOKENIZER, folder)
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
-        view |= {"headers": headers, "sources": sources, **answers.views(program, options.version)}
+        view |= {"board": self.board, "headers": headers, "sources": sources, **answers.views(program, options.version)}
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
@@ -106,16 +128,45 @@ class EmbeddedTarget:
                 kinds = [f"{kind}.c" for kind in answers.KINDS if view[kind]]
                 template = "instances.c" if view["dynamic"] else next(iter(kinds), name)
             (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
-        return [*headers, *sources, *PROJECT_FILES]
+        files = [*headers, *sources, *PROJECT_FILES]
+        if self.board is None:
+            return files
+        from deploykit.targets.embedded.boards.files import board_files
+
+        return [*files, *board_files(program, self.board, folder, view)]
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.native.loading import load_library
 
+        found = read_footprint(folder)
+        if found is not None and options.device != THIS_MACHINE:
+            return _emulated(self.sources(folder), folder, manifest, found.board, scratch, options)
         library = _library(self.sources(folder), scratch)
         return load_library(library, self.sources(folder), folder, manifest, scratch, options)
 
     def sources(self, folder: Path) -> list[Path]:
         return sorted(path for path in folder.glob("*.c") if path.name != EXAMPLE)
+
+
+def _emulated(
+    sources: Sequence[Path], folder: Path, manifest: Manifest, board: Board, scratch: Path, options: EngineOptions
+) -> Engine:
+    """An engine in the emulator of the board's core."""
+    from deploykit.engines.native.functions import Functions, once
+    from deploykit.engines.native.semihosted import Semihosted
+    from deploykit.targets.embedded.boards.image import emulated_build
+
+    if options.device is not None or options.cpu is not None or options.threads > 1:
+        raise UsageError(
+            f"the artifact is for the board '{board.name}', whose core is emulated, with one thread: "
+            f"--device {THIS_MACHINE} runs its C on this machine"
+        )
+    try:
+        build = emulated_build(board)
+    except ToolchainError as error:
+        raise ToolchainError(f"{error}; --device {THIS_MACHINE} runs the C on this machine") from error
+    start = once(lambda part: Semihosted(sources, folder, part, scratch, build))
+    return Functions(manifest, start, where=f"{board.core.title}, emulated", most=options.lanes)
 
 
 def _library(sources: Sequence[Path], scratch: Path) -> Path:

@@ -107,7 +107,7 @@ def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]
         "dtype": logical_dtype(port.dtype).c_name,
         "rank": len(port.shape),
         "shape_at_bounds": at_upper_bounds(scope.function, port.shape),
-        "bytes_at_bounds": _bytes_at_bounds(scope.function, port),
+        "bytes_at_bounds": bytes_at_bounds(scope.function, port),
         "axes": [_axis(scope, extent) for extent in port.shape],
         "table": table,
     }
@@ -186,6 +186,7 @@ def at_upper_bounds(function: Function, exprs: Iterable[IntExpr]) -> list[int] |
     return [evaluate(expr, values) for expr in wanted]
 
 
-def _bytes_at_bounds(function: Function, port: Port) -> int | None:
+def bytes_at_bounds(function: Function, port: Port) -> int | None:
+    """Bytes of a port when every dim is at its upper bound; None when they depend on data."""
     shape = at_upper_bounds(function, port.shape)
     return None if shape is None else math.prod(shape) * logical_dtype(port.dtype).storage.itemsize

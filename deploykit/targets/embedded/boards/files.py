@@ -1,0 +1,53 @@
+"""The files of an artifact for a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploykit.errors import ToolchainError
+from deploykit.targets.embedded.boards import Board
+from deploykit.targets.embedded.boards.footprint import BOARD
+from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of
+from deploykit.targets.embedded.boards.measuring import measure
+from deploykit.targets.templates import render
+
+if TYPE_CHECKING:
+    from deploykit.compiler.program.ir import Program
+
+_TARGET = "deploykit.targets.embedded"
+_TEMPLATES = ("board.mk", "board.cmake")
+
+
+def board_files(program: Program, board: Board, folder: Path, view: Mapping[str, Any]) -> list[str]:
+    """Write the files for a board beside the sources in `folder`; `view` is that of the sources' templates. Returns
+    their names.
+
+    Raises `UsageError` if the model does not fit the board."""
+    from deploykit.targets.embedded.boards.fit import footprint
+
+    prefixes = [function["prefix"] for function in view["functions"]]
+    sources = [folder / name for name in view["sources"]]
+    try:
+        measured = measure(compiler_for(board.core), folder, sources, prefixes, view["prefix"])
+    except ToolchainError:
+        measured = None
+    constants = {"weights": view["weights_bytes"]}
+    if "tokenizer.c" in view["sources"]:
+        constants["tokenizer"] = view["texts"]["tables_bytes"]
+    found = footprint(program, board, constants, measured)
+    (folder / BOARD).write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    emulator = board.core.emulator
+    memory = emulator or board
+    values = {
+        "board": board,
+        "specs": (*PICOLIBC, *SEMIHOSTING),
+        "emulated": memory_of(memory.flash, memory.ram),
+        "flashed": memory_of(board.flash, board.ram),
+        "launcher": None if emulator is None else launcher(emulator),
+        "prefix": view["prefix"],
+    }
+    for name in _TEMPLATES:
+        (folder / name).write_text(render(_TARGET, name, values), encoding="utf-8")
+    return [*_TEMPLATES, BOARD]

@@ -1,0 +1,193 @@
+"""Boards: their data, projects for them, what a model takes of one, and runs on an emulated core."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import deploykit
+from deploykit.errors import ArtifactError, ShapeError, ToolchainError, UsageError
+from deploykit.targets.embedded.boards import board_names, cores, find_board
+from deploykit.targets.embedded.boards.footprint import BOARD, read_footprint
+from deploykit.targets.embedded.boards.image import emulated_build
+from tests.seeded import seeded
+
+MODEL = """<ir_version: 9, opset_import: ["": 20]>
+small (float[n, 3, h, 20] x) => (float[n, 10] y) {
+    a = Conv<strides=[2, 2], pads=[1, 1, 1, 1]>(x, w1)
+    b = Relu(a)
+    c = Conv(b, w2)
+    e = GlobalAveragePool(c)
+    f = Flatten(e)
+    g = MatMul(f, w3)
+    i = Tanh(g)
+    y = Softmax<axis=-1>(i)
+}"""
+WEIGHTS = {"w1": (8, 3, 3, 3), "w2": (12, 8, 1, 1), "w3": (12, 10)}
+DIMS = {"n": (1, 3), "h": (3, 16)}
+
+ARM = "arm-none-eabi-gcc"
+needs_arm = pytest.mark.skipif(not (shutil.which(ARM) and shutil.which("qemu-system-arm")), reason="needs " + ARM)
+
+
+def _tools_of(core: str) -> str | None:
+    """Why nothing runs on this core here."""
+    emulator = cores()[core].emulator
+    tools = [f"{cores()[core].compiler}-gcc", *([emulator.program] if emulator else [])]
+    return next((f"needs {tool}" for tool in tools if shutil.which(tool) is None), None)
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    return seeded(MODEL, WEIGHTS)
+
+
+def test_every_board_is_sound() -> None:
+    for name in board_names():
+        board = find_board(name)
+        assert board.name == name
+        assert 8_000_000 <= board.clock_hz <= 1_000_000_000
+        assert board.flash.bytes >= 1 << 16
+        assert board.ram.bytes >= 1 << 14
+        first, second = sorted((board.flash, board.ram), key=lambda region: region.origin)
+        assert first.origin + first.bytes <= second.origin
+    assert {find_board(name).core.name for name in board_names()} == set(cores())
+
+
+@pytest.mark.parametrize("core", [name for name, core in cores().items() if core.emulator])
+def test_every_core_computes_the_same(model: onnx.ModelProto, core: str, tmp_path: Path) -> None:
+    if missing := _tools_of(core):
+        pytest.skip(missing)
+    boards = [find_board(name) for name in board_names()]
+    board = max((board for board in boards if board.core.name == core), key=lambda board: board.ram.bytes).name
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board=board)
+    reference = ReferenceEvaluator(model)
+    with deploykit.open(tmp_path / "dist") as session:
+        for n, h in ((1, 3), (2, 7), (3, 16)):
+            x = np.random.default_rng(n).standard_normal((n, 3, h, 20)).astype(np.float32)
+            np.testing.assert_allclose(session(x=x)["y"], reference.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+        assert np.isnan(session(x=np.full((1, 3, 5, 20), np.nan, np.float32))["y"]).all()
+        with pytest.raises(ShapeError, match="axis 1"):
+            session(x=np.zeros((1, 4, 9, 20), np.float32))
+        assert session(x=x)["y"].shape == (3, 10)
+
+
+@needs_arm
+def test_the_project_of_a_board_builds_and_runs(model: onnx.ModelProto, tmp_path: Path) -> None:
+    """The example prints the same on the emulated core and on this machine."""
+    printed = {}
+    for name, board in {"here": None, "board": "nrf52840dk"}.items():
+        deploykit.build(model, "embedded", DIMS, tmp_path / name, **({"board": board} if board else {}))
+        call = subprocess.run(["make", "-s", "run"], cwd=tmp_path / name, capture_output=True, text=True, check=False)
+        assert call.returncode == 0, call.stderr
+        printed[name] = call.stdout
+    names = [line.split(":")[0] for line in printed["here"].splitlines()]
+    assert [line.split(":")[0] for line in printed["board"].splitlines()] == names
+    numbers = {name: [float(x) for x in text.split("]: ")[1].split()[:4]] for name, text in printed.items()}
+    np.testing.assert_allclose(numbers["board"], numbers["here"], rtol=1e-4)
+
+
+@needs_arm
+def test_the_footprint_is_that_of_an_image(model: onnx.ModelProto, tmp_path: Path) -> None:
+    """An image for the memories of the board holds what the footprint counts, and little else: the example and the C
+    library."""
+    deploykit.build(model, "embedded", {"n": 1, "h": (3, 16)}, tmp_path / "dist", board="bluepill")
+    found = read_footprint(tmp_path / "dist")
+    assert found is not None
+    subprocess.run(["make", "-s", "image"], cwd=tmp_path / "dist", check=True)
+    listed = subprocess.run(
+        ["arm-none-eabi-nm", "-S", tmp_path / "dist/build/image.elf"], capture_output=True, text=True, check=True
+    )
+    symbols = [line.split() for line in listed.stdout.splitlines() if len(line.split()) == 4]
+    sizes = {name: int(size, 16) for _, size, _, name in symbols}
+    variables = {name: int(size, 16) for _, size, kind, name in symbols if kind in "bB"}
+    assert sizes["model_small_weights"] == found.flash["weights"]
+    assert variables["arena"] == found.ram["arena"] + 1
+    assert variables["input_0"] + variables["output_0"] == found.ram["inputs"] + found.ram["outputs"] + 2
+    assert variables["model"] == found.ram["structs"]
+    own = sum(
+        size
+        for name, size in sizes.items()
+        if name.startswith(("model_small_", "dk_")) and name != "model_small_weights"
+    )
+    counted = found.flash["code"] + found.flash["constants"]
+    assert own <= 1.2 * counted
+    assert 0 < found.ram["stack"] < 2048
+
+
+def test_a_model_that_does_not_fit_is_refused(model: onnx.ModelProto, tmp_path: Path) -> None:
+    """With what would make it fit, which does."""
+    with pytest.raises(UsageError, match="does not fit the board 'arduino-uno-r4'") as refused:
+        deploykit.build(model, "embedded", {"n": (1, 64), "h": 16}, tmp_path / "dist", board="arduino-uno-r4")
+    assert not (tmp_path / "dist").exists()
+    advice = re.search(r"It fits with --dim n=1\.\.(\d+)", str(refused.value))
+    assert advice
+    most = int(advice[1])
+    deploykit.build(model, "embedded", {"n": (1, most), "h": 16}, tmp_path / "fits", board="arduino-uno-r4")
+    with pytest.raises(UsageError, match="RAM"):
+        deploykit.build(model, "embedded", {"n": (1, most + 1), "h": 16}, tmp_path / "dist", board="arduino-uno-r4")
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    text = '<ir_version: 9, opset_import: ["": 20]> large (float[n, 200] x) => (float[n, 100] y) { y = MatMul(x, w) }'
+    large = seeded(text, {"w": (200, 100)})
+    with pytest.raises(UsageError, match=r"flash 8\d,\d+ of 65,536 bytes: weights 80,000"):
+        deploykit.build(large, "embedded", {"n": 1}, tmp_path / "dist", board="bluepill")
+
+
+def test_boards_that_are_not_there_are_refused(model: onnx.ModelProto, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    with pytest.raises(UsageError, match=r"no board 'nrf53': there are .*nrf52840dk.*\.toml"):
+        deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board="nrf53")
+    with pytest.raises(UsageError, match=r"mine\.toml cannot be read"):
+        find_board(str(own))
+    own.write_text("title = ")
+    with pytest.raises(UsageError, match="is no TOML"):
+        find_board(str(own))
+    own.write_text('title = "Mine"\ncore = "cortex-m1"')
+    with pytest.raises(UsageError, match=r"core 'cortex-m1', which is not known: there are .*cortex-m4"):
+        find_board(str(own))
+    own.write_text('title = "Mine"\ncore = "cortex-m4"\nflash = { origin = 0, bytes = 1 }')
+    with pytest.raises(UsageError, match="wrong at 'clock_hz'"):
+        find_board(str(own))
+    with pytest.raises(UsageError, match="has no setting 'board'"):
+        deploykit.build(model, "host", output=tmp_path / "dist", board="bluepill")
+
+
+def test_a_board_of_ones_own(model: onnx.ModelProto, tmp_path: Path) -> None:
+    text = (Path(deploykit.__file__).parent / "targets/embedded/boards/data/nrf52840dk.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace("0x20000000", "0x30000000"))
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board=str(tmp_path / "mine.toml"))
+    found = read_footprint(tmp_path / "dist")
+    assert found is not None
+    assert (found.board.name, found.board.ram.origin) == ("mine", 0x30000000)
+    assert "__ram=0x30000000" in (tmp_path / "dist/board.mk").read_text()
+
+
+def test_its_c_runs_on_this_machine_if_asked(model: onnx.ModelProto, tmp_path: Path) -> None:
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board="esp32")
+    x = np.ones((1, 3, 9, 20), np.float32)
+    with pytest.raises(ToolchainError, match=r"no emulator for the board 'esp32' .*--device cpu"):
+        deploykit.open(tmp_path / "dist")(x=x)
+    with deploykit.open(tmp_path / "dist", device="cpu") as session:
+        expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(session(x=x)["y"], expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ToolchainError, match=r"esp32|--device cpu"):
+        emulated_build(find_board("esp32"))
+    (tmp_path / "dist" / BOARD).write_text("{}")
+    with pytest.raises(ArtifactError, match="does not describe a board"):
+        read_footprint(tmp_path / "dist")
+
+
+@needs_arm
+def test_an_emulated_core_has_one_thread(model: onnx.ModelProto, tmp_path: Path) -> None:
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board="nrf52840dk")
+    with pytest.raises(UsageError, match="with one thread: --device cpu"):
+        deploykit.open(tmp_path / "dist", threads=2)(x=np.ones((1, 3, 9, 20), np.float32))
