@@ -53,7 +53,7 @@ const char* dk_dtype_name(dk_dtype dtype) {
 /* Setting up */
 
 static int aligned(const void* address, size_t alignment) {
-    return (uintptr_t)address % alignment == 0;
+    return ((uintptr_t)address & (alignment - 1)) == 0; /* a power of two */
 }
 
 dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor) {
@@ -463,19 +463,20 @@ dk_status dk_check_indices(
     dk_model* model, const char* what, const void* data, dk_dtype dtype, int64_t count, const int64_t* bounds,
     int32_t pairs
 ) {
-    const int64_t* wide = dtype == DK_INT64 ? data : NULL;
-    const int32_t* narrow = dtype == DK_INT64 ? NULL : data;
+    const int is_wide = dtype == DK_INT64;
+    const int64_t* wide = data;
+    const int32_t* narrow = data;
     int32_t pair;
     int64_t i;
     for (pair = 0; pair < pairs; ++pair, bounds += 2) {
         const uint64_t low = (uint64_t)bounds[0];
         const uint64_t found =
-            wide ? farthest_64(wide, pair, count, pairs, low) : farthest_32(narrow, pair, count, pairs, low);
+            is_wide ? farthest_64(wide, pair, count, pairs, low) : farthest_32(narrow, pair, count, pairs, low);
         if (bounds[1] >= bounds[0] && found <= (uint64_t)bounds[1] - low) {
             continue;
         }
         for (i = pair; i < count; i += pairs) {
-            int64_t value = wide ? wide[i] : narrow[i];
+            int64_t value = is_wide ? wide[i] : narrow[i];
             if (value < bounds[0] || value > bounds[1]) {
                 return fail_index(model, what, i, value, bounds);
             }

@@ -6,12 +6,10 @@
 #ifndef DK_NO_ERROR_TEXT
 void dk_add_text(dk_model* model, const char* text) {
     size_t used = strlen(model->error);
-    size_t count = strlen(text);
-    if (count > DK_ERROR_TEXT - 1 - used) {
-        count = DK_ERROR_TEXT - 1 - used;
+    while (used < DK_ERROR_TEXT - 1 && *text != '\0') {
+        model->error[used++] = *text++;
     }
-    memcpy(model->error + used, text, count);
-    model->error[used + count] = '\0';
+    model->error[used] = '\0';
 }
 
 void dk_add_number(dk_model* model, const char* text, int64_t value) {

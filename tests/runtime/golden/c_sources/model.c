@@ -64,7 +64,7 @@ dk_status mlp_init(
 static dk_status bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
     dk_status status = dk_check_call(&model->base, &mlp_descriptor, inputs, dims, "dims");
     int64_t values[1] = {0};
-    if (status != DK_OK) {
+    if (status != DK_OK || dims == NULL) {
         return status;
     }
     status = dk_bind(&model->base, inputs, values);
@@ -73,7 +73,7 @@ static dk_status bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims)
 }
 
 dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
-    dk_status status = dk_begin_call(model == NULL ? NULL : &model->base, &mlp_descriptor);
+    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
     return status == DK_OK ? dk_release(&model->base.busy, bind(model, inputs, dims)) : status;
 }
 
@@ -163,7 +163,7 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
 }
 
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
-    dk_status status = dk_begin_call(model == NULL ? NULL : &model->base, &mlp_descriptor);
+    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
     if (status != DK_OK) {
         return status;
     }
