@@ -12,7 +12,8 @@ import pytest
 import deploykit
 from tests.frontends.running_mean import running_mean, weights
 
-CONTROL = """<ir_version: 9, opset_import: ["": 20]> control (float[n, 4] x, int64[m] at, bool flag) => (float[k, 4] y) {
+CONTROL = """<ir_version: 9, opset_import: ["": 20]>
+control (float[n, 4] x, int64[m] at, bool flag) => (float[k, 4] y) {
     a = Gather<axis=0>(x, at)
     y = If(flag) <
         then_branch = yes () => (float[k, 4] b) { b = Relu(a) },
