@@ -6,6 +6,7 @@ with a MobileNetV1 of a quarter of the width, `resnet8` classifies pictures, `au
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,9 @@ from bench.models.dscnn import dscnn
 from bench.models.graph import Graph
 from bench.models.transformer import KEYS, attended, dense, integers, merge_heads, normalised, split_heads
 from deploykit.errors import UnsupportedModelError
+
+_TENSOR = re.compile("_QuantizeLinear_Input$")
+"""What ONNX Runtime appends to the name of an output of the model."""
 
 SAMPLES = 16
 """How many random inputs activations are calibrated on."""
@@ -129,6 +133,12 @@ def quantized(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises `UnsupportedModelError` if ONNX Runtime leaves the model in float.
     """
+    first = _quantized(model, {})
+    return with_integer_ports(_quantized(model, _fixed_scales(first)))
+
+
+def _quantized(model: onnx.ModelProto, overrides: Mapping[str, Any]) -> onnx.ModelProto:
+    """The model in 8 bits; `overrides` are scales and zero points of tensors, as ONNX Runtime takes them."""
     from onnxruntime import quantization
 
     class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -150,30 +160,31 @@ def quantized(model: onnx.ModelProto) -> onnx.ModelProto:
             per_channel=True,
             activation_type=quantization.QuantType.QInt8,
             weight_type=quantization.QuantType.QInt8,
+            extra_options={"TensorQuantOverrides": dict(overrides)},
         )
-        found = onnx.load(path)
-    _fix_scales(found)
-    return with_integer_ports(found)
+        return onnx.load(path)
 
 
-def _fix_scales(model: onnx.ModelProto) -> None:
-    """Give averages and flattened tensors the scale of what they are of, and softmax that of probabilities, which are
-    the only ones that libraries of kernels have for them (LiteRT's quantisation specification)."""
-    graph = model.graph
-    writers = {name: node for node in graph.node for name in node.output}
-    readers = {name: node for node in graph.node for name in node.input}
-    for node in graph.node:
+def _fixed_scales(model: onnx.ModelProto) -> dict[str, Any]:
+    """For averages and flattened tensors the scale of what they are of, and for softmax that of probabilities, which
+    are the only ones that libraries of kernels have for them (LiteRT's quantisation specification)."""
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    restored = {node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    quantized_from = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    found: dict[str, Any] = {}
+    for node in model.graph.node:
         if node.op_type in ("GlobalAveragePool", "Flatten"):
-            scale = writers[node.input[0]].input[1:]
+            source = restored[node.input[0]]
+            before = quantized_from[source.input[0]]
+            numbers = found[before][0] if before in found else _scale(*(constants[name] for name in source.input[1:]))
+            found[node.output[0]] = [numbers]
         elif node.op_type == "Softmax":
-            scale = [f"{node.name}_fixed_scale", f"{node.name}_fixed_zero"]
-            numbers = np.float32(1 / 256), np.int8(-128)
-            graph.initializer.extend(map(numpy_helper.from_array, numbers, scale))
-        else:
-            continue
-        quantize = readers[node.output[0]]
-        for changed in (quantize, readers[quantize.output[0]]):
-            changed.input[1:] = scale
+            found[_TENSOR.sub("", node.output[0])] = [_scale(np.float32(1 / 256), np.int8(-128))]
+    return found
+
+
+def _scale(scale: Any, zero: Any) -> dict[str, np.ndarray]:
+    return {"scale": np.array(scale, np.float32), "zero_point": np.array(zero, np.int8)}
 
 
 def with_integer_ports(model: onnx.ModelProto) -> onnx.ModelProto:
