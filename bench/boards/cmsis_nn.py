@@ -15,26 +15,28 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from bench.boards.image import OPTIONS, compiled, run
+from bench.boards.image import compiled, run
 from bench.boards.layers import Layer, Tensor, read_layers
 from bench.boards.sides import Side
 from deploykit.basics.toolchain import Compiler
+from deploykit.errors import DeploykitError
 from deploykit.targets.embedded.boards import Board
 from deploykit.targets.embedded.boards.image import compiler_for
 
 _LEFT_SHIFT = 20
 """Bits by which numbers are shifted to the left before they are added; and the integer bits of exponents' arguments."""
 _INTEGER_BITS = 5
-_INCLUDES = "#include <string.h>\n\n#include \"arm_nnfunctions.h\"\n#include \"side.h\"\n\n"
+_OTHERS = ("_f16", "_f32", "_s16", "_s4", "_s64")
+"""Parts of names of files that are not for bytes."""
+_INCLUDES = '#include <string.h>\n\n#include "arm_nnfunctions.h"\n#include "side.h"\n\n'
 
 
 class CmsisNN:
     """The library in `folder`, a clone of its repository."""
 
-    title = "CMSIS-NN"
-
     def __init__(self, folder: Path, scratch: Path) -> None:
         self._folder, self._scratch = folder, scratch
+        self._libraries: dict[str, Path] = {}
         self._include = f"-I{folder / 'Include'}"
 
     def missing(self, board: Board, model: onnx.ModelProto) -> str | None:
@@ -55,27 +57,27 @@ class CmsisNN:
         objects = compiled(compiler, [folder / "buffers.c"], folder, (self._include,))
         room = [int(line) for line in run(board, compiler, [*objects, library], folder / "buffers.elf").split()]
         (folder / "layers.c").write_text(program.text(room))
-        return Side([folder / "layers.c"], (self._include,), (library,))
-
-    def version(self) -> str:
-        call = ["git", "-C", str(self._folder), "log", "-1", "--format=%h"]
-        return subprocess.run(call, capture_output=True, text=True, check=False).stdout.strip()
+        return Side([folder / "layers.c"], (self._include,), (library,), channels_last=True)
 
     def _library(self, board: Board) -> Path:
         """The functions for bytes, compiled like all other sides."""
-        folder = self._scratch / board.core.name
-        library = folder / "libcmsis-nn.a"
-        if not library.exists():
+        core = board.core.name
+        if core not in self._libraries:
+            folder = self._scratch / core
             folder.mkdir(parents=True, exist_ok=True)
             compiler = compiler_for(board.core)
-            others = ("_f16", "_f32", "_s16", "_s4", "_s64")
             sources = [
                 path
                 for path in sorted((self._folder / "Source").glob("*Functions/*.c"))
-                if not any(other in path.stem for other in others) or "_s8" in path.stem
+                if "_s8" in path.stem or not any(other in path.stem for other in _OTHERS)
             ]
+            if not sources:
+                raise DeploykitError(f"{self._folder} is no clone of CMSIS-NN: it has no Source/*Functions/*.c")
+            library = folder / "libcmsis-nn.a"
+            library.unlink(missing_ok=True)
             _archive(compiler, compiled(compiler, sources, folder, (self._include,)), library)
-        return library
+            self._libraries[core] = library
+        return self._libraries[core]
 
 
 def _archive(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
@@ -93,8 +95,9 @@ class _Program:
     def buffers(self) -> str:
         """A program that prints the bytes of the buffer of each layer."""
         lines = ["#include <stdio.h>", _INCLUDES, "int main(void) {"]
-        for layer in self.layers:
-            lines.append(f'    {{\n{_shapes(layer)}        printf("%d\\n", (int){_buffer(layer)});\n    }}')
+        lines += [
+            f'    {{\n{_shapes(layer)}        printf("%d\\n", (int){_buffer(layer)});\n    }}' for layer in self.layers
+        ]
         return "\n".join([*lines, "    return 0;", "}", ""])
 
     def text(self, room: Sequence[int]) -> str:
@@ -251,8 +254,8 @@ def _call(index: int, layer: Layer, at: dict[str, str], context: str) -> str:
             name = "arm_max_pool_s8" if layer.kind == "max_pool" else "arm_avgpool_s8"
             declared, call = "", f"{name}(&context, &params, &in, {sources[0]}, &kernel, &out, {output})"
         case "add":
-            declared = ""
-            call = f"arm_elementwise_add_s8({', '.join(sources)}, {_added(layer)[0]}, {output}, {_added(layer)[1]}, {size})"
+            before, after = _added(layer)
+            declared, call = "", f"arm_elementwise_add_s8({', '.join(sources)}, {before}, {output}, {after}, {size})"
         case _:
             declared = ""
             call = f"(arm_softmax_s8({sources[0]}, 1, {size}, {_exponents(layer)}, {output}), ARM_CMSIS_NN_SUCCESS)"

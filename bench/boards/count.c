@@ -70,8 +70,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb* block) {
     if (made == NULL) {
         abort();
     }
-    *made = (struct block){blocks, qemu_plugin_insn_symbol(qemu_plugin_tb_get_insn(block, 0)), address,
-                           qemu_plugin_tb_n_insns(block), 0, 0};
+    *made = (struct block){blocks,  qemu_plugin_insn_symbol(qemu_plugin_tb_get_insn(block, 0)),
+                           address, qemu_plugin_tb_n_insns(block),
+                           0,       0};
     blocks = made;
     qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &made->runs, 1);
 }

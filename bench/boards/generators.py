@@ -1,4 +1,4 @@
-"""Generators of C from ONNX files: onnx2c and emx-onnx-cgen, programs that write one file with a function for a model."""
+"""Generators of C from ONNX files: onnx2c and emx-onnx-cgen, which write one file with a function for a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def _emx(program: Path, model: Path) -> str:
 class Generator:
     """`program` is the command, `write(program, model file)` returns the C of a model."""
 
-    title: str
     program: Path
     write: Callable[[Path, Path], str]
 
@@ -55,19 +54,13 @@ class Generator:
         (folder / "generated.c").write_text(f"{text}\n{_ends(model)}")
         return Side([folder / "generated.c"])
 
-    def version(self) -> str:
-        call = [str(self.program), "--version"]
-        done = subprocess.run(call, capture_output=True, text=True, check=False)
-        words = (done.stdout or done.stderr).split()
-        return words[-1] if words else ""
-
 
 def onnx2c(program: str) -> Generator:
-    return Generator("onnx2c", _found(program), _onnx2c)
+    return Generator(_found(program), _onnx2c)
 
 
 def emx(program: str) -> Generator:
-    return Generator("emx-onnx-cgen", _found(program), _emx)
+    return Generator(_found(program), _emx)
 
 
 def _found(program: str) -> Path:

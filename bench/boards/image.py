@@ -24,7 +24,7 @@ OPTIONS = (*PICOLIBC, "-std=gnu11", "-O3", "-ffunction-sections", "-fdata-sectio
 """How every side is compiled. Gcc fuses products and sums in this dialect, if the core can."""
 KEPT = ("side_open", "side_run", "side_output")
 """The functions of a side, from which all that it needs is reached."""
-_LONGEST = 600
+_LONGEST = 120
 """Seconds after which a run is given up."""
 
 
@@ -62,12 +62,14 @@ def measure(board: Board, side: Side, given: np.ndarray, expected: np.ndarray, f
     """Build and run a side once with the input `given`, in `folder`; the output is like `expected`. Raises
     `ToolchainError` if it cannot be built, and `DeploykitError` if it fails."""
     folder.mkdir(parents=True, exist_ok=True)
+    if side.channels_last and given.ndim == 4:
+        given = given.transpose(0, 2, 3, 1)
     (folder / "given.c").write_text(_given(given, expected))
     compiler = compiler_for(board.core)
     objects = compiled(compiler, side.sources, folder, side.options)
     sizes = _sizes(compiler, [*objects, *side.libraries], folder / "side.o")
-    image = folder / "image.elf"
-    words = run(board, compiler, [*objects, *side.libraries, *compiled(compiler, [HERE / "main.c", folder / "given.c"], folder)], image)
+    objects += compiled(compiler, [HERE / "main.c", folder / "given.c"], folder)
+    words = run(board, compiler, [*objects, *side.libraries], folder / "image.elf")
     found = re.fullmatch(r"stack (\d+)\noutput ([0-9a-f]+)\n", words)
     if found is None:
         raise DeploykitError(words.strip() or "it prints nothing")
@@ -95,10 +97,13 @@ def run(board: Board, compiler: Compiler, objects: Sequence[Path], image: Path) 
     places = _symbols(compiler, image)
     call = [*launcher(emulator), str(image)]
     if "count_begin" in places:
-        arguments = [f"begin={places['count_begin']:x}", f"end={places['count_end']:x}", f"result={image.parent / RESULT}"]
+        arguments = [
+            f"begin={places['count_begin']:x}",
+            f"end={places['count_end']:x}",
+            f"result={image.parent / RESULT}",
+        ]
         call += ["-plugin", ",".join([str(plugin(HERE / "count.c", image.parent)), *arguments])]
     try:
-        # What an image prints is written to QEMU's stderr.
         done = subprocess.run(
             call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=_LONGEST
         )

@@ -40,15 +40,13 @@ const void* side_output(void) {{
 
 
 class Ours:
-    title = "deploykit"
-
     def missing(self, board: Board, model: onnx.ModelProto) -> str | None:  # noqa: ARG002 - nothing is
         return None
 
     def side(self, board: Board, model: onnx.ModelProto, folder: Path) -> Side:
         """Raises `DeploykitError` if the model cannot be built."""
         artifact = folder / "artifact"
-        deploykit.build(model, target="embedded", cpu=board.core.name, output=artifact)
+        deploykit.build(model, target="embedded", board=board.name, output=artifact)
         headers = sorted(artifact.rglob("*.h"))
         (folder / "calls.c").write_text(_calls(read_manifest(artifact), headers))
         places = dict.fromkeys(header.parent for header in headers)
