@@ -5,8 +5,8 @@
 
 A line is a model in float or in 8 bits on the core of a board. All sides are compiled by the same compiler with the
 same options (`bench/boards/image.py`) and run once with the same input; a plugin of QEMU counts the instructions of the
-run. Results are compared with those of ONNX Runtime. `ratio` is the peer's number divided by ours: above 1 we execute fewer.
-Instructions are no times. Peers are left out unless they are given:
+run. Results are compared with those of ONNX Runtime. `ratio` is the peer's number divided by ours: above 1 we execute
+fewer. Instructions are no times. Peers are left out unless they are given:
 
 * `--cmsis-nn`: a clone of github.com/ARM-software/CMSIS-NN. Its kernels for bytes are called directly, layer by layer.
 * `--onnx2c`, `--emx`: the programs of github.com/kraiskil/onnx2c and of PyPI's emx-onnx-cgen, in float.

@@ -103,7 +103,7 @@ class _Program:
     def text(self, room: Sequence[int]) -> str:
         kept = [size if layer.kind == "dense" else 0 for layer, size in zip(self.layers, room, strict=True)]
         beside = [0 if layer.kind == "dense" else size for layer, size in zip(self.layers, room, strict=True)]
-        places, buffers, total = _plan(self.layers, beside)
+        places, buffers, total = planned(self.layers, beside)
         source, result = self.layers[0].inputs[0], self.layers[-1].output
         at = {name: f"arena + {offset}" for name, offset in places.items()}
         lines = [_INCLUDES, f"static _Alignas(16) int8_t arena[{total}];"]
@@ -122,7 +122,7 @@ class _Program:
         return "\n".join(lines)
 
 
-def _plan(layers: Sequence[Layer], beside: Sequence[int]) -> tuple[dict[str, int], list[int], int]:
+def planned(layers: Sequence[Layer], beside: Sequence[int]) -> tuple[dict[str, int], list[int], int]:
     """Places in the arena for tensors and for the buffers of layers, and the bytes of the arena."""
     last = {tensor.name: index for index, layer in enumerate(layers) for tensor in layer.inputs}
     last[layers[-1].output.name] = len(layers)

@@ -67,7 +67,7 @@ def measure(board: Board, side: Side, given: np.ndarray, expected: np.ndarray, f
     (folder / "given.c").write_text(_given(given, expected))
     compiler = compiler_for(board.core)
     objects = compiled(compiler, side.sources, folder, side.options)
-    sizes = _sizes(compiler, [*objects, *side.libraries], folder / "side.o")
+    sizes = _sizes(compiler, [*objects, *side.libraries], folder / "linked.o")
     objects += compiled(compiler, [HERE / "main.c", folder / "given.c"], folder)
     words = run(board, compiler, [*objects, *side.libraries], folder / "image.elf")
     found = re.fullmatch(r"stack (\d+)\noutput ([0-9a-f]+)\n", words)
