@@ -121,12 +121,19 @@ def measure(case: Case, board: Board, sides: Mapping[str, Runner], folder: Path,
             side = runner.side(board, case.model, place)
             seen = image.measure(board, side, case.given, case.expected, place)
         except DeploykitError as error:
-            row.without[name] = str(error).strip().splitlines()[-1]
+            row.without[name] = _reason(str(error))
             continue
         row.sides[name] = _figures(seen, case.expected)
         if functions:
             _show_functions(f"{name}, {case.name} {case.dtype}, {board.core.title}", seen)
     return row
+
+
+def _reason(message: str) -> str:
+    """The line of a message, which may be that of a compiler or a linker, that says what is wrong."""
+    lines = message.strip().splitlines()
+    told = [line for line in lines if "will not fit" in line or "overflowed" in line or "error: " in line]
+    return (told or lines[-1:])[0].strip().rpartition("/")[2]
 
 
 def _figures(seen: image.Seen, expected: np.ndarray) -> Figures:

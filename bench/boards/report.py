@@ -99,11 +99,13 @@ class Report:
             "instructions are no times: cores differ in what an instruction takes",
             *self.compilers,
         ]
-        reasons: dict[tuple[str, str], list[str]] = {}
+        reasons: dict[tuple[str, str], list[Row]] = {}
         for row in self.rows:
             for side, reason in row.without.items():
-                reasons.setdefault((side, reason), []).append(f"{row.model} {row.dtype} on {row.core}")
-        lines += [f"without {side}: {', '.join(cases)}: {why}" for (side, why), cases in reasons.items()]
+                reasons.setdefault((side, reason), []).append(row)
+        for (side, reason), rows in reasons.items():
+            models = ", ".join(dict.fromkeys(f"{row.model} {row.dtype}" for row in rows))
+            lines.append(f"without {side}: {reason} ({models} on {', '.join(dict.fromkeys(row.core for row in rows))})")
         return lines
 
     def picture(self, path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_report_says_who_is_left_out() -> None:
     row = Row("cortex-m4", "cnn", "float", {"deploykit": _FIGURES}, {"peer": "it has no floats"})
     text = markdown(Report([row], ["peer"], ["all sides compiled by gcc"]))
     assert "| cortex-m4 | cnn | float | 2.000 M |  |  | 1,000 / - | 2,000 / - | 300 / - | 40 / - |" in text
-    assert "without peer: cnn float on cortex-m4: it has no floats" in text
+    assert "without peer: it has no floats (cnn float on cortex-m4)" in text
 
 
 def test_a_run_is_counted_exactly(tmp_path: Path) -> None:
