@@ -35,6 +35,8 @@ from deploykit.frontends.onnx.names import dim_name
 from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.running import CHOICE, JAVA
 from deploykit.targets.base import Target, find_target
+from deploykit.targets.embedded import EmbeddedTarget
+from deploykit.targets.embedded.boards import cores, find_board
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
 
@@ -169,6 +171,17 @@ def _web_in_node() -> Target:
     return WebTarget([_module_of_node()])
 
 
+def _board(name: str, core: str) -> Target:
+    """The target for a board, with this core on it."""
+    return EmbeddedTarget(find_board(name).model_copy(update={"core": cores()[core]}))
+
+
+def _emulates(core: str) -> bool:
+    """Whether the core is emulated here."""
+    emulator = cores()[core].emulator
+    return emulator is not None and all(map(shutil.which, (f"{cores()[core].compiler}-gcc", emulator.program)))
+
+
 def _opens(driver: str) -> bool:
     """Whether a driver finds a device that it can open."""
     return any(adapter.unusable is None for adapter in adapters(driver))
@@ -207,6 +220,21 @@ RUNTIMES = (
         cost=5,
         sanitize=True,
         bounded=True,
+    ),
+    *(
+        Runtime(
+            core,
+            functools.partial(_board, board, core),
+            (f"a compiler and an emulator for {core}", functools.partial(_emulates, core)),
+            cost=cost,
+            bounded=True,
+        )
+        for core, board, cost in (
+            ("cortex-m0plus", "mps2-an385", 100),
+            ("cortex-m4", "mps2-an386", 60),
+            ("cortex-m55", "mps3-an547", 100),
+            ("rv32imafc", "riscv32-virt", 60),
+        )
     ),
     Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),
     Runtime(

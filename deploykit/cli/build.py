@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from deploykit.compiler.decisions import Explanation
     from deploykit.options.keywords import BuildKeywords
 
+_LONGEST_FORMULA = 160
+"""Characters of a formula that is printed."""
+_USUAL_SIZE = 16
+"""A size between the least and the greatest ones of a dim without bounds."""
 _WIDE = 110
 """From this many columns on, checksums are shown in full; `manifest.json` always has them."""
 
@@ -243,15 +248,33 @@ def board_lines(folder: Path) -> Sequence[str]:
 
 
 def memory_lines(manifest: Manifest) -> Sequence[str]:
-    """Peak memory as a formula over dims, its value at the upper bounds, and the weights."""
+    """Peak memory as a formula over dims, its value at the upper bounds, and the weights. In the place of a long
+    formula there are its values at a few sizes."""
     memory = manifest.peak_memory
     bounds = ", ".join(f"{dim.name}={dim.maximum}" for dim in manifest.dims if dim.maximum is not None)
     unbounded = [dim.name for dim in manifest.dims if dim.maximum is None]
     least = "the least capacities; a run that needs more increases them"
-    lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
+    if len(memory.formula) > _LONGEST_FORMULA and manifest.dims:
+        lines = _at_some_sizes(manifest)
+    else:
+        lines = [f"Memory  {memory.formula} bytes of arena for intermediate results"]
     if memory.at_bounds is not None and manifest.dims:
         lines.append(f"        {memory.at_bounds:,} bytes ({text_bytes(memory.at_bounds)}) at {bounds or least}")
     elif unbounded:
         lines.append(f"        no upper bound while {', '.join(unbounded)} has none (see --dim)")
     lines.append(f"        {memory.weights:,} bytes ({text_bytes(memory.weights)}) of weights")
+    return lines
+
+
+def _at_some_sizes(manifest: Manifest) -> list[str]:
+    """Peak memory at the least sizes, and between them and the upper bounds."""
+    from deploykit.artifact.formula import evaluate
+
+    least = {dim.name: dim.minimum for dim in manifest.dims}
+    between = {dim.name: math.isqrt(max(1, dim.minimum) * (dim.maximum or _USUAL_SIZE**2)) for dim in manifest.dims}
+    lines = ["Memory  for intermediate results; `deploykit inspect DIR --json` has the formula over dims"]
+    for sizes in (least, between):
+        count = evaluate(manifest.peak_memory.formula, sizes)
+        listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        lines.append(f"        {count:,} bytes ({text_bytes(count)}) at {listed}")
     return lines

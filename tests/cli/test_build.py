@@ -264,3 +264,16 @@ def test_memory_of_a_model_whose_only_dims_are_capacities() -> None:
     dim = DimEntry(name="capacity_a", minimum=1, maximum=None, capacity_of="a")
     manifest = Manifest.model_construct(dims=(dim,), peak_memory=memory)
     assert memory_lines(manifest)[1].endswith("at the least capacities; a run that needs more increases them")
+
+
+def test_a_long_formula_of_memory_is_printed_as_sizes() -> None:
+    formula = f"max({', '.join(f'{number}*batch*seq' for number in range(1, 41))})"
+    memory = MemoryEntry(formula=formula, at_bounds=40 * 4 * 100, weights=8)
+    dims = (DimEntry(name="batch", minimum=1, maximum=4), DimEntry(name="seq", minimum=1, maximum=100))
+    manifest = Manifest.model_construct(name="m", peak_memory=memory, dims=dims)
+    assert [line.strip() for line in memory_lines(manifest)[1:]] == [
+        "40 bytes (40 B) at batch=1, seq=1",
+        "800 bytes (800 B) at batch=2, seq=10",
+        "16,000 bytes (16.0 kB) at batch=4, seq=100",
+        "8 bytes (8 B) of weights",
+    ]

@@ -99,7 +99,7 @@ ROWS: tuple[tuple[str, str, tuple[Box, ...]], ...] = (
             Box("targets/android", ("AAR, libraries for C",)),
             Box("targets/webgpu", ("package for pages",)),
             Box("targets/embedded", ("C99 project",)),
-            Box("targets/embedded/boards", ("flags and a firmware", "project of each board"), next=True),
+            Box("targets/embedded/boards", ("flags, memories and a", "project of each board")),
             Box("engines", ("native, web",)),
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 RAGGED = ROOT / "docs" / "ragged.md"
+BOARDS = ROOT / "docs" / "boards.md"
 HUGGINGFACE = ROOT / "docs" / "huggingface.md"
 DYNAMIC = ROOT / "docs" / "dynamic.md"
 NOT_RUN = ("deploykit build model.onnx", "make demo")
@@ -52,7 +54,7 @@ def _asks_for_a_missing_device(text: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, HUGGINGFACE, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, HUGGINGFACE, BOARDS, *PAGES], ids=lambda page: page.stem)
 def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{compiler_commands(tmp_path / 'bin')}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
@@ -64,5 +66,7 @@ def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) ->
             (tmp_path / SOURCES[language]).write_text(text)
             continue
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euc", text]
+        if page == BOARDS and not shutil.which("qemu-system-arm"):
+            pytest.skip("needs qemu-system-arm")
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert result.returncode == 0, f"{text}\n{result.stdout}\n{result.stderr}"
