@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from bench.boards.cmsis_nn import multiplier, planned
 from bench.boards.layers import Layer, Tensor, read_layers
 from bench.boards.models import MODELS, quantized
 from bench.boards.ours import Ours
+from bench.boards.page import pages
 from bench.boards.report import Figures, Report, Row
 from bench.boards.sides import Side
 from bench.tables import markdown
@@ -94,6 +96,16 @@ def test_a_report_says_who_is_left_out() -> None:
     text = markdown(Report([row], ["peer"], ["all sides compiled by gcc"]))
     assert "| cortex-m4 | cnn | float | 2.000 M |  |  | 1,000 / - | 2,000 / - | 300 / - | 40 / - |" in text
     assert "without peer: it has no floats (cnn float on cortex-m4)" in text
+
+
+def test_the_tables_of_the_page(tmp_path: Path) -> None:
+    sides = {"deploykit": _FIGURES, "CMSIS-NN": replace(_FIGURES, instructions=1_000_000, ram=1200)}
+    rows = [Row("cortex-m3", "cnn", "int8", sides), Row("cortex-m3", "lstm", "float", {"deploykit": _FIGURES})]
+    (tmp_path / "report.json").write_text(json.dumps(Report(rows, ["CMSIS-NN"]).facts()))
+    lines = list(pages(tmp_path / "report.json"))
+    assert lines[2] == "| cortex-m3 | 2.00 / 1.00 | 0.50 |"
+    assert "| RAM | 300 / 1,200 |" in lines
+    assert not any("lstm" in line for line in lines)
 
 
 def test_a_run_is_counted_exactly(tmp_path: Path) -> None:
