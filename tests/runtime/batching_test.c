@@ -143,7 +143,7 @@ static void run_flushes(dk_queue* queue, int32_t inputs) {
 }
 
 static const dk_dim dims[] = {{"words", 1, -1, "words"}, {"pool", 1, -1, "pool"}};
-static const dk_model_descriptor descriptor = {"m", 0, 0, 2, NULL, NULL, dims, 0, sizeof(dk_model)};
+static const dk_model_descriptor descriptor = {"m", 0, 0, 2, NULL, NULL, dims, 0, 0, sizeof(dk_model)};
 
 static dk_cell next_cell(void) {
     dk_cell cell;

@@ -10,10 +10,11 @@ static const dk_port inputs_of_model[] = {{"x", DK_FLOAT32, 2, x_axes}, {"z", DK
 static const dk_port outputs_of_model[] = {{"y", DK_FLOAT64, 1, z_axes}};
 static const dk_dim dims_of_model[] = {{"n", 2, 5, NULL}, {"room", 1, -1, "things"}};
 static const dk_model_descriptor descriptor = {
-    "m", 2, 1, 2, inputs_of_model, outputs_of_model, dims_of_model, 64, sizeof(dk_model) + 2 * sizeof(int64_t)
+    "m", 2, 1, 2, inputs_of_model, outputs_of_model, dims_of_model, 64, 0, sizeof(dk_model) + 2 * sizeof(int64_t)
 };
 
 static DK_ALIGNED unsigned char memory[256];
+static DK_ALIGNED unsigned char arena[256];
 static dk_model model;
 
 static void show(dk_status status) {
@@ -119,11 +120,11 @@ static void choose_level(void) {
 }
 
 int main(void) {
-    show(dk_init(&model, &descriptor, memory, 63, memory, sizeof memory));
-    show(dk_init(&model, &descriptor, NULL, 64, memory, sizeof memory));
-    show(dk_init(&model, &descriptor, memory + 1, 64, memory, sizeof memory));
-    show(dk_init(&model, &descriptor, memory, 64, memory + 8, 64));
-    show(dk_init(&model, &descriptor, memory, 64, memory, sizeof memory));
+    show(dk_init(&model, &descriptor, memory, 63, arena, sizeof arena));
+    show(dk_init(&model, &descriptor, NULL, 64, arena, sizeof arena));
+    show(dk_init(&model, &descriptor, memory + 1, 64, arena, sizeof arena));
+    show(dk_init(&model, &descriptor, memory, 64, arena + 8, 64));
+    show(dk_init(&model, &descriptor, memory, 64, arena, sizeof arena));
     bind(2, 2, 3);
     bind(5, 5, 3);
     bind(1, 1, 3);

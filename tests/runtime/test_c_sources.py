@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from tvm import tirx
 
+import deploykit
 from deploykit import runtime
 from deploykit.basics.dtypes import DTYPES
 from deploykit.compiler.codegen.host.source import emit_host
@@ -21,6 +23,7 @@ from deploykit.pipeline import write_artifact
 from deploykit.targets.base import PackageOptions, find_target
 from tests.conftest import Golden
 from tests.runtime.programs import Draft, mlp
+from tests.seeded import seeded
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 COMPILERS = [name for name in ("gcc", "clang", "clang-19") if shutil.which(name)]
@@ -83,6 +86,60 @@ def test_invalid_calls_are_refused(compiler: str, tmp_path: Path) -> None:
     assert printed[-4:-2] == ["1", "1"]
     assert (statuses["an output that there is not"], statuses["arena of no dims"]) == ("8", "1")
     assert (statuses["init"], statuses["run"]) == ("0 ", "0 ")
+
+
+SMALL = """<ir_version: 9, opset_import: ["": 20]> net (float[n, 32] x) => (float[n, 8] y) {
+    a = MatMul(x, w)
+    b = Tanh(a)
+    y = MatMul(b, v)
+}"""
+
+
+@compilers
+def test_a_model_that_cannot_start_stays_refused(compiler: str, tmp_path: Path) -> None:
+    """With the text of the first cause, until it is mended."""
+    onnx.save(seeded(SMALL, {"w": (32, 64), "v": (64, 8)}), tmp_path / "net.onnx")
+    deploykit.build(tmp_path / "net.onnx", "embedded", {"n": (2, 4)}, tmp_path / "dist")
+    test, folder = Path(__file__).with_name("refused_test.c"), tmp_path / "dist"
+    sources = [folder / f"{name}.c" for name in ("model", "kernels", "deploykit", "errors", "weights")]
+    printed = compile_and_run(compiler, tmp_path / "refused", test, *sources, *SANITIZERS, f"-I{folder}").splitlines()
+    starts = [printed[at : at + 4] for at in range(0, 28, 4)]
+    weights = [(start[0].partition(": ")[2], {line.partition(": ")[2] for line in start}) for start in starts[:4]]
+    assert [cause for cause, _ in weights] == [
+        "6 weights: expected 10240 bytes, found 0",
+        "6 weights: expected 10240 bytes, found 0",
+        "6 the weights must start at a multiple of 64 bytes",
+        "6 weights: expected 10240 bytes, found 10239",
+    ]
+    assert all(said == {cause} for cause, said in weights)
+    short = "4 arena: needs 512 bytes, found 4"
+    assert starts[4] == [f"init: {short}", f"run: {short}", "arena: 0 ", "run: 0 "]
+    assert starts[5][0] == "init: 4 the arena must start at a multiple of 64 bytes"
+    assert starts[5][1:] == ["run: 4 the arena must start at a multiple of 64 bytes", "arena: 0 ", "run: 0 "]
+    assert starts[6] == ["init: 0 ", "run: 4 arena: needs 512 bytes, found 0", "arena: 0 ", "run: 0 "]
+    assert printed[28:] == [
+        "input: 3 input 'x' is in the arena, which a run overwrites",
+        "output: 3 output 'y' is in the arena, which a run overwrites",
+        "again: 0 ",
+    ]
+
+
+@compilers
+def test_texts_of_errors_can_be_left_out(compiler: str, tmp_path: Path) -> None:
+    """The statuses stay, and no text is in the objects of the core."""
+    onnx.save(seeded(SMALL, {"w": (32, 64), "v": (64, 8)}), tmp_path / "net.onnx")
+    deploykit.build(tmp_path / "net.onnx", "embedded", {"n": (2, 4)}, tmp_path / "dist")
+    test, folder = Path(__file__).with_name("refused_test.c"), tmp_path / "dist"
+    sources = [folder / f"{name}.c" for name in ("model", "kernels", "deploykit", "errors", "weights")]
+    printed = {
+        options: compile_and_run(compiler, tmp_path / "refused", test, *sources, f"-I{folder}", "-O1", *options)
+        for options in ((), ("-DDK_NO_ERROR_TEXT",), ("-DDK_NO_ERROR_TEXT", "-DDK_ALIGNMENT=8"))
+    }
+    statuses = {options: re.findall(r": (\d+) ", text) for options, text in printed.items()}
+    assert statuses[()] == statuses[("-DDK_NO_ERROR_TEXT",)]
+    assert b"multiple" not in (tmp_path / "refused").read_bytes()
+    # Where any multiple of 8 will do, so does the arena that is misplaced by 8 bytes.
+    assert statuses["-DDK_NO_ERROR_TEXT", "-DDK_ALIGNMENT=8"][20:22] == ["0", "0"]
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

@@ -57,6 +57,7 @@ class CModel(ctypes.Structure):
         ("stop", ctypes.c_void_p),
         ("level", ctypes.c_int32),
         ("busy", ctypes.c_int32),
+        ("refused", ctypes.c_int),
         ("need", CNeed),
         ("error", ctypes.c_char * 256),
     )
@@ -74,6 +75,7 @@ class CDescriptor(ctypes.Structure):
         ("outputs", ctypes.c_void_p),
         ("dims", ctypes.c_void_p),
         ("weights_bytes", ctypes.c_size_t),
+        ("arena_least", ctypes.c_int64),
         ("model_bytes", ctypes.c_size_t),
     )
 

@@ -39,7 +39,7 @@ static const struct {
 };
 
 static int known_dtype(dk_dtype dtype) {
-    return (int)dtype >= 0 && (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
+    return (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
 }
 
 size_t dk_dtype_bytes(dk_dtype dtype) {
@@ -66,6 +66,9 @@ dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor) 
         dk_add_text(model, "the model is not initialised");
         return DK_ERROR_USAGE;
     }
+    if (model->refused != DK_OK) {
+        return model->refused; /* with the text of its cause */
+    }
     return dk_acquire(&model->busy) ? DK_OK : DK_ERROR_BUSY;
 }
 
@@ -78,6 +81,7 @@ void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_des
     callee->stop = model->stop;
     callee->level = model->level;
     callee->busy = 1;
+    callee->refused = DK_OK;
     dk_start_error(callee);
 }
 
@@ -108,23 +112,43 @@ int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims) {
     return dims != NULL;
 }
 
+static dk_status fail_arena(dk_model* model, int64_t needed, int64_t found) {
+    model->need.bytes = needed;
+    dk_add_number(model, "arena: needs ", needed);
+    dk_add_number(model, " bytes, found ", found);
+    return DK_ERROR_ARENA;
+}
+
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     dk_status status = DK_OK;
     if (model == NULL) {
         return DK_ERROR_USAGE;
+    }
+    if (model->refused != DK_OK && model->refused != DK_ERROR_ARENA) {
+        return model->refused;
     }
     if (!dk_acquire(&model->busy)) {
         return DK_ERROR_BUSY;
     }
     dk_start_error(model);
     if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
-        dk_add_text(model, "the arena must start at a multiple of 64 bytes");
+        dk_add_number(model, "the arena must start at a multiple of ", DK_ALIGNMENT);
+        dk_add_text(model, " bytes");
         status = DK_ERROR_ARENA;
+    } else if (arena != NULL && bytes > 0 && bytes < (uint64_t)model->descriptor->arena_least) {
+        status = fail_arena(model, model->descriptor->arena_least, (int64_t)bytes);
     } else {
         model->arena = arena;
         model->arena_bytes = arena == NULL ? 0 : bytes;
+        model->refused = DK_OK;
     }
     return dk_release(&model->busy, status);
+}
+
+/* Refuse the model from now on. */
+static dk_status refuse(dk_model* model, dk_status status) {
+    model->refused = status;
+    return status;
 }
 
 dk_status dk_init(
@@ -137,15 +161,15 @@ dk_status dk_init(
     if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
         dk_add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
         dk_add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
-        return DK_ERROR_WEIGHTS;
+        return refuse(model, DK_ERROR_WEIGHTS);
     }
     if (weights_bytes > 0 && !aligned(weights, DK_WEIGHTS_ALIGNMENT)) {
         dk_add_number(model, "the weights must start at a multiple of ", DK_WEIGHTS_ALIGNMENT);
         dk_add_text(model, " bytes");
-        return DK_ERROR_WEIGHTS;
+        return refuse(model, DK_ERROR_WEIGHTS);
     }
     model->weights = weights;
-    return dk_set_arena(model, arena, arena_bytes);
+    return refuse(model, dk_set_arena(model, arena, arena_bytes));
 }
 
 dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features) {
@@ -158,7 +182,7 @@ dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count
     dk_add_text(model, "the model is compiled for CPU ");
     dk_add_text(model, levels[count - 1].cpu);
     dk_add_text(model, ", and this one lacks some of its instructions: build it with --cpu portable, or for this CPU");
-    return DK_ERROR_CPU;
+    return refuse(model, DK_ERROR_CPU);
 }
 
 /* Inputs */
@@ -200,11 +224,22 @@ static void add_expected(dk_model* model, const char* expected, const char* foun
     dk_add_text(model, found);
 }
 
+static int overlaps(const void* data, int64_t bytes, const void* arena, size_t arena_bytes) {
+    const uintptr_t first = (uintptr_t)data;
+    const uintptr_t start = (uintptr_t)arena;
+    return arena_bytes > 0 && first < start + arena_bytes && start < first + (uintptr_t)bytes;
+}
+
 static dk_status
 check_memory(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
     if (bytes > 0 && tensor->data == NULL) {
         dk_start_port_error(model, kind, name);
         dk_add_text(model, " has no data");
+        return DK_ERROR_BUFFER;
+    }
+    if (bytes > 0 && overlaps(tensor->data, bytes, model->arena, model->arena_bytes)) {
+        dk_start_port_error(model, kind, name);
+        dk_add_text(model, " is in the arena, which a run overwrites");
         return DK_ERROR_BUFFER;
     }
     if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
@@ -361,10 +396,7 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
         return DK_OK;
     }
     dk_start_error(model);
-    model->need.bytes = bytes;
-    dk_add_number(model, "arena: needs ", bytes);
-    dk_add_number(model, " bytes, found ", (int64_t)model->arena_bytes);
-    return DK_ERROR_ARENA;
+    return fail_arena(model, bytes, (int64_t)model->arena_bytes);
 }
 
 dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#ifndef DK_NO_ERROR_TEXT
 void dk_add_text(dk_model* model, const char* text) {
     size_t used = strlen(model->error);
     size_t count = strlen(text);
@@ -28,6 +29,27 @@ void dk_add_number(dk_model* model, const char* text, int64_t value) {
     dk_add_text(model, text);
     dk_add_text(model, digits + at);
 }
+
+void dk_start_port_error(dk_model* model, const char* kind, const char* name) {
+    dk_start_error(model);
+    dk_add_text(model, kind);
+    dk_add_text(model, " '");
+    dk_add_text(model, name);
+    dk_add_text(model, "'");
+}
+
+void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found) {
+    if (maximum == INT64_MAX) {
+        dk_add_number(model, "at least ", minimum);
+    } else if (minimum == INT64_MIN) {
+        dk_add_number(model, "at most ", maximum);
+    } else {
+        dk_add_number(model, "", minimum);
+        dk_add_number(model, "..", maximum);
+    }
+    dk_add_number(model, ", found ", found);
+}
+#endif
 
 int dk_stopped(dk_model* model) {
 #if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
@@ -57,26 +79,6 @@ void dk_start_error(dk_model* model) {
     model->need.output = -1;
     model->need.dim = -1;
     model->need.extent = 0;
-}
-
-void dk_start_port_error(dk_model* model, const char* kind, const char* name) {
-    dk_start_error(model);
-    dk_add_text(model, kind);
-    dk_add_text(model, " '");
-    dk_add_text(model, name);
-    dk_add_text(model, "'");
-}
-
-void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found) {
-    if (maximum == INT64_MAX) {
-        dk_add_number(model, "at least ", minimum);
-    } else if (minimum == INT64_MIN) {
-        dk_add_number(model, "at most ", maximum);
-    } else {
-        dk_add_number(model, "", minimum);
-        dk_add_number(model, "..", maximum);
-    }
-    dk_add_number(model, ", found ", found);
 }
 
 /* The smallest extent that gives `needed` bytes, if bytes are proportional and `extent` gives `available`. */
@@ -112,7 +114,7 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values) {
     char piece[2] = {0, 0};
     dk_start_error(model);
-    for (; *message != '\0'; ++message) {
+    for (; DK_ERROR_TEXT > 1 && *message != '\0'; ++message) {
         if (message[0] == '{' && message[1] == '}') {
             dk_add_number(model, "", *values++);
             ++message;

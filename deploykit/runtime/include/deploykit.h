@@ -20,17 +20,24 @@ extern "C" {
 #endif
 
 #define DK_MAX_RANK 16
+/* Bytes of the text of an error. -DDK_NO_ERROR_TEXT, for all files, leaves texts out: a status tells what failed. */
+#ifdef DK_NO_ERROR_TEXT
+#define DK_ERROR_TEXT 1
+#else
 #define DK_ERROR_TEXT 256
+#endif
 /* The largest extent of an axis. */
 #define DK_MAX_EXTENT (((int64_t)1 << 40) - 1)
-/* Bytes: the arena and the weights start at a multiple of this. */
+/* Bytes: the arena and the weights start at a multiple of this. Machines without vectors need 8, for all files. */
+#ifndef DK_ALIGNMENT
 #define DK_ALIGNMENT 64
+#endif
 
 /* Puts a static array at a multiple of DK_ALIGNMENT, as in `static DK_ALIGNED unsigned char arena[N];`. */
 #if defined(_MSC_VER)
-#define DK_ALIGNED __declspec(align(64))
+#define DK_ALIGNED __declspec(align(DK_ALIGNMENT))
 #else
-#define DK_ALIGNED __attribute__((aligned(64)))
+#define DK_ALIGNED __attribute__((aligned(DK_ALIGNMENT)))
 #endif
 
 typedef enum dk_status {
@@ -137,7 +144,8 @@ typedef struct dk_model_descriptor {
     const dk_port* outputs;
     const dk_dim* dims;
     size_t weights_bytes;
-    size_t model_bytes; /* size of the model's own struct: a `dk_model`, then an int64_t for each dim */
+    int64_t arena_least; /* bytes of the arena that every run needs; runs with larger dims need more */
+    size_t model_bytes;  /* size of the model's own struct: a `dk_model`, then an int64_t for each dim */
 } dk_model_descriptor;
 
 /* Runs the iterations from `begin` up to, but not including, `end` of a parallel loop. */
@@ -175,6 +183,7 @@ typedef struct dk_model {
     int32_t level;         /* which kernels run, if the model has them for several CPUs, the best first: init chooses;
                               may be set to a greater number, up to that of the last */
     int32_t busy;          /* whether a call uses the struct */
+    dk_status refused;     /* why init refused the model, which then does not run; else DK_OK */
     dk_need need;
     char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
 } dk_model;
@@ -280,6 +289,12 @@ const char* dk_error_text(const dk_model* model, const int32_t* busy);
 /* Begin the text of another error. */
 void dk_start_error(dk_model* model);
 
+#ifdef DK_NO_ERROR_TEXT
+#define dk_start_port_error(model, kind, name) ((void)(kind), (void)(name), dk_start_error(model))
+#define dk_add_text(model, text) ((void)(model), (void)(text))
+#define dk_add_number(model, text, value) ((void)(model), (void)(text), (void)(value))
+#define dk_add_bounds(model, minimum, maximum, found) ((void)(model), (void)(minimum), (void)(maximum), (void)(found))
+#else
 /* The same, with "input 'x'". */
 void dk_start_port_error(dk_model* model, const char* kind, const char* name);
 
@@ -291,6 +306,7 @@ void dk_add_number(dk_model* model, const char* text, int64_t value);
 
 /* Append "1..5, found 7"; a missing bound is INT64_MIN or INT64_MAX. */
 void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found);
+#endif
 
 /* Whether a run is to end, with this error. */
 int dk_stopped(dk_model* model);

@@ -70,8 +70,11 @@ size_t dk_texts_bytes(const dk_texts* own, const dk_texts_room* room) {
 
 dk_status dk_texts_open(dk_texts* own, const dk_texts_task* task, dk_model* model, const void* tables, size_t bytes) {
     memset(own, 0, sizeof *own);
+    if (dk_text_open(&own->text, tables, bytes) != DK_OK) {
+        return dk_fail(model, DK_ERROR_WEIGHTS, own->text.error);
+    }
     own->task = task;
-    return dk_text_open(&own->text, tables, bytes) == DK_OK ? DK_OK : dk_fail(model, DK_ERROR_WEIGHTS, own->text.error);
+    return DK_OK;
 }
 
 static void* take(dk_texts* own, size_t bytes) {

@@ -15,7 +15,7 @@ from deploykit.compiler.codegen.host.lines import in_comment, shape_text, statem
 from deploykit.compiler.codegen.host.reads import is_static
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
-from deploykit.compiler.dims import evaluate, free_vars, to_text
+from deploykit.compiler.dims import evaluate, free_vars, interval, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port
 from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, RunInstances, States
@@ -40,6 +40,7 @@ def interface_view(program: Program, function: Function, version: str) -> dict[s
         "has_capacity": any(dim.capacity_of is not None for dim in function.dims),
         "arena_text": in_comment(to_text(function.arena.size)),
         "arena_bytes": arena_bytes_at_bounds(function),
+        "arena_least": 0 if program.gpu else _least_arena(function),
         "weights_bytes": weights_bytes(program),
         "states": _states(scope),
     }
@@ -166,6 +167,12 @@ def _dim(scope: Scope, index: int) -> dict[str, Any]:
         "capacity": dim.capacity_of is not None,
         "capacity_of": "NULL" if dim.capacity_of is None else c_string(dim.capacity_of),
     }
+
+
+def _least_arena(function: Function) -> int:
+    """A number of bytes of the arena that no run can do without."""
+    box = {dim.var: (dim.minimum, dim.maximum) for dim in function.dims}
+    return max(interval(function.arena.size, box)[0] or 0, 0)
 
 
 def arena_bytes_at_bounds(function: Function) -> int | None:

@@ -47,6 +47,7 @@ const dk_model_descriptor mlp_descriptor = {
     outputs_of_mlp,
     dims_of_mlp,
     MLP_WEIGHTS_BYTES,
+    128,
     sizeof(mlp_model),
 };
 
