@@ -7,7 +7,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist=worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo packages test test-all test-fast near golden lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-android bench-text android-app zoo lock clean
+.PHONY: help setup demo packages test test-all test-fast near golden lint format bench bench-callers bench-dynamic bench-ragged bench-web bench-gpu bench-arm64 bench-boards bench-android bench-text android-app zoo lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -44,6 +44,10 @@ bench-gpu: setup ## Time models on a GPU next to ncnn, IREE and MNN, where they 
 
 bench-arm64: setup ## Count the instructions of models on 64-bit Arm next to ONNX Runtime, under QEMU; see build/bench-arm64
 	$(BIN)/python -m bench.arm64
+
+BOARDS ?=
+bench-boards: setup ## Count instructions and bytes of models on microcontrollers under QEMU; peers in BOARDS; see build/bench-boards
+	$(BIN)/python -m bench.boards $(BOARDS)
 
 bench-text: setup ## Time tokenizers next to the library tokenizers; see build/bench-text.md
 	$(BIN)/python -m bench.text

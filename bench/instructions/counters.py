@@ -115,12 +115,13 @@ def without_emulator() -> str | None:
 
 def counting(function: str, folder: Path) -> tuple[str, ...]:
     """Options of QEMU that count a function; `counted(folder / RESULT)` reads what was found."""
-    return ("-plugin", f"{_plugin(folder)},function={function},result={folder / RESULT}")
+    return ("-plugin", f"{plugin(PLUGIN, folder)},function={function},result={folder / RESULT}")
 
 
-def _plugin(folder: Path) -> Path:
+def plugin(source: Path, folder: Path) -> Path:
+    """Build a plugin of QEMU in `folder`."""
     compiler = find_c_compiler()
-    compiler.compile(PLUGIN, folder / "count.o", "-O2", "-fPIC")
+    compiler.compile(source, folder / "count.o", "-O2", "-fPIC")
     compiler.link_shared([folder / "count.o"], folder / "count.so", "-Wl,-z,undefs")  # QEMU defines the other symbols
     return folder / "count.so"
 
@@ -129,7 +130,7 @@ def _plugin(folder: Path) -> Path:
 def _plugins_work() -> bool:
     """Whether QEMU accepts the plugin. It loads plugins first, so its message is about the plugin if it refuses it."""
     with TemporaryDirectory() as folder:
-        command = ["qemu-aarch64", "-plugin", f"{_plugin(Path(folder))},function=none", f"{folder}/none"]
+        command = ["qemu-aarch64", "-plugin", f"{plugin(PLUGIN, Path(folder))},function=none", f"{folder}/none"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "plugin" not in done.stderr
 
