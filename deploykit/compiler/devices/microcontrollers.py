@@ -10,10 +10,10 @@ from deploykit.compiler.devices.cpu import SCALAR_C, Device
 GENERIC = "generic"
 """Any CPU, of which nothing is known."""
 
-SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13)
+SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), group_dots=("widened",))
 """Integers in 32-bit registers; floats may be functions of the C library."""
 
-PAIRS = replace(SCALAR, name="pairs")
+PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))
 """Instructions that multiply both halves of a word, those of Armv7E-M and of the DSP extension of Armv8-M."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {

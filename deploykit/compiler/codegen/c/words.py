@@ -1,0 +1,87 @@
+"""C functions on words of four 8-bit or two 16-bit integers, which kernels for CPUs without vectors call.
+
+Each is one instruction of the DSP extension of Arm's M profile where a compiler says that there is one
+(`__ARM_FEATURE_DSP`), and the same bits in plain C elsewhere. Inline assembly is for the forms that compilers do not
+find: a rotation within `sxtb16`, `smlad` without its flag of overflow, which would order all of them, and `mla`, which
+they divide where they add products first.
+
+Words are read as the CPU stores them: factors of both sides are read alike, so that the order of bytes does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DSP = "#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)"
+
+_LOAD = """static inline int32_t load_4x8(const void *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+"""
+
+_SMLAD = f"""/* The sum, and the products of the lower halves and of the upper ones. */
+static inline int32_t smlad(int32_t a, int32_t b, int32_t sum) {{
+{_DSP}
+    __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+#else
+    const uint32_t low = (uint32_t)((int32_t)(int16_t)a * (int16_t)b);
+    return (int32_t)((uint32_t)sum + low + (uint32_t)((int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16)));
+#endif
+}}
+"""
+
+_MLA = """static inline int32_t mla(int32_t a, int32_t b, int32_t sum) {
+#if defined(__thumb2__) && defined(__GNUC__)
+    __asm__("mla %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+#else
+    return (int32_t)((uint32_t)sum + (uint32_t)a * (uint32_t)b);
+#endif
+}
+"""
+
+
+def _widening(signed: bool, rotated: bool) -> tuple[str, str]:
+    """Bytes 0 and 2 of a word, or 1 and 3, as two 16-bit integers."""
+    instruction = "sxtb16" if signed else "uxtb16"
+    name = f"{instruction}_ror8" if rotated else instruction
+    low, high = (8, 24) if rotated else (0, 16)
+    byte = "int8_t" if signed else "uint8_t"
+    parts = [f"(uint8_t)((uint32_t)word >> {shift})" if shift else "(uint8_t)word" for shift in (low, high)]
+    halves = [f"(uint16_t)({byte}){part}" if signed else f"(uint16_t){part}" for part in parts]
+    asm = f"{instruction} %0, %1, ror #8" if rotated else f"{instruction} %0, %1"
+    text = f"""/* Bytes {"1 and 3" if rotated else "0 and 2"} as two 16-bit integers. */
+static inline int32_t {name}(int32_t word) {{
+{_DSP}
+    int32_t halves;
+    __asm__("{asm}" : "=r"(halves) : "r"(word));
+    return halves;
+#else
+    return (int32_t)({halves[0]} | (uint32_t){halves[1]} << 16);
+#endif
+}}
+"""
+    return name, text
+
+
+FUNCTIONS = [
+    ("load_4x8", _LOAD),
+    ("smlad", _SMLAD),
+    ("mla", _MLA),
+    *(_widening(signed, rotated) for signed in (True, False) for rotated in (False, True)),
+]
+"""The functions, by name."""
+
+_OPTIONS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-schedule-insns") /* it would move loads to where their values have no registers */
+#endif
+
+"""
+
+
+def options(text: str) -> str:
+    """What compilers are told before functions of which `text` consists, if these compute on words."""
+    return _OPTIONS if re.search(r"\b(smlad|mla)\(", text) else ""
