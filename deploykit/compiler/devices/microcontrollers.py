@@ -10,7 +10,7 @@ from deploykit.compiler.devices.cpu import SCALAR_C, Device
 GENERIC = "generic"
 """Any CPU, of which nothing is known."""
 
-SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), group_dots=("widened",))
+SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), group_dots=("widened",), fixed_point=True)
 """Integers in 32-bit registers; floats may be functions of the C library."""
 
 PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))

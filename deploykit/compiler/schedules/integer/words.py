@@ -241,7 +241,8 @@ class _Words(Emitter):
             left, right = (local(name, 1, dtype_of(b)) for name, b in (("left", place.factors), ("right", weights)))
             at = (tirx.BufferLoad(place.factors, [first * lefts]), tirx.BufferLoad(weights, [base + first * self.step]))
             steps: list[tirx.Stmt] = [
-                tirx.DeclBuffer(view, data=tirx.address_of(start)) for view, start in zip((left, right), at, strict=True)
+                tirx.DeclBuffer(view, data=tirx.address_of(start))
+                for view, start in zip((left, right), at, strict=True)
             ]
             step = self._pairs if self.product.dot.group > 1 else self._products
             for n in range(count):
