@@ -61,7 +61,8 @@ static inline int64_t to_24_bits(int64_t x) {
 }
 """
 
-_REQUANTIZE_NEAR_TIE = """/* total * multiplier + addend, in units of 2^-bits, as an integer. Each step is rounded as in float32. */
+_REQUANTIZE_NEAR_TIE = """/* total * multiplier + addend, in units of 2^-bits, as an integer.
+   Each step is rounded as in float32. */
 #if defined(__GNUC__)
 __attribute__((noinline, cold))
 #endif
@@ -74,8 +75,8 @@ static int32_t requantize_near_tie(int32_t total, int32_t multiplier, int64_t ad
 }
 """
 
-_REQUANTIZE = """/* Like requantize_near_tie, and plus zero, but rounded once unless the result is near to a tie: by less than near,
-   in units of 2^-32. The addend has zero and one half in it. */
+_REQUANTIZE = """/* Like requantize_near_tie, and plus zero, but rounded once, unless the result is near to a tie:
+   by less than near, in units of 2^-32. The addend has zero and one half in it. */
 static inline int32_t requantize(
         int32_t total, int32_t multiplier, int64_t addend, int32_t zero, int32_t bits, uint32_t near) {
 #if defined(__thumb2__) && defined(__GNUC__)
@@ -107,6 +108,22 @@ def _saturating(dtype: str, low: int, high: int) -> str:
 """
 
 
+def _multiplying(half: str) -> tuple[str, str]:
+    """The sum and the product of the lower (`b`) or upper (`t`) halves."""
+    part = "" if half == "b" else " >> 16"
+    name = f"smla{half}{half}"
+    text = f"""static inline int32_t {name}(int32_t a, int32_t b, int32_t sum) {{
+{_DSP}
+    __asm__("{name} %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+#else
+    return (int32_t)((uint32_t)sum + (uint32_t)((int32_t)(int16_t)(a{part}) * (int16_t)(b{part})));
+#endif
+}}
+"""
+    return name, text
+
+
 def _widening(signed: bool, rotated: bool) -> tuple[str, str]:
     """Bytes 0 and 2 of a word, or 1 and 3, as two 16-bit integers."""
     instruction = "sxtb16" if signed else "uxtb16"
@@ -133,6 +150,8 @@ static inline int32_t {name}(int32_t word) {{
 FUNCTIONS = [
     ("load_4x8", _LOAD),
     ("smlad", _SMLAD),
+    _multiplying("b"),
+    _multiplying("t"),
     ("mla", _MLA),
     ("to_24_bits", _TO_24_BITS),
     ("requantize_near_tie", _REQUANTIZE_NEAR_TIE),
@@ -152,4 +171,4 @@ _OPTIONS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
 
 def options(text: str) -> str:
     """What compilers are told before functions of which `text` consists, if these compute on words."""
-    return _OPTIONS if re.search(r"\b(smlad|mla)\(", text) else ""
+    return _OPTIONS if re.search(r"\b(smlad|smlabb|mla)\(", text) else ""

@@ -164,16 +164,16 @@ class _Words(Emitter):
 
     def _widen(self, place: Strip, row: Expr, group: Expr, source: Buffer, offset: Expr) -> tirx.Stmt:
         """Store a group of left factors of a row as two words."""
-        word = local("word", 1, "int32")
-        value = tirx.BufferLoad(word, [const(0)])
+        held = local("word", 1, "int32")
+        value = tirx.BufferLoad(held, [const(0)])
         prefix = "sxtb16" if self.narrow == "int8" else "uxtb16"
         at = (group * place.tile.rows + row) * 2
         return sequence(
             [
-                tirx.AllocBuffer(word),
-                tirx.BufferStore(word, _word(source, offset), [const(0)]),
-                tirx.BufferStore(place.factors, _call(prefix, value), [at]),
-                tirx.BufferStore(place.factors, _call(f"{prefix}_ror8", value), [at + 1]),
+                tirx.AllocBuffer(held),
+                tirx.BufferStore(held, word(source, offset), [const(0)]),
+                tirx.BufferStore(place.factors, called(prefix, value), [at]),
+                tirx.BufferStore(place.factors, called(f"{prefix}_ror8", value), [at + 1]),
             ]
         )
 
@@ -238,15 +238,11 @@ class _Words(Emitter):
         lefts = self.product.dot.group * 16 // _bits(self.product.dot) * place.tile.rows
 
         def several(count: int, first: Expr) -> tirx.Stmt:
-            left, right = (local(name, 1, dtype_of(b)) for name, b in (("left", place.factors), ("right", weights)))
-            at = (tirx.BufferLoad(place.factors, [first * lefts]), tirx.BufferLoad(weights, [base + first * self.step]))
-            steps: list[tirx.Stmt] = [
-                tirx.DeclBuffer(view, data=tirx.address_of(start))
-                for view, start in zip((left, right), at, strict=True)
-            ]
+            left, declared = pointer("left", place.factors, first * lefts)
+            right, others = pointer("right", weights, base + first * self.step)
+            steps: list[tirx.Stmt] = [*declared, *others]
             step = self._pairs if self.product.dot.group > 1 else self._products
-            for n in range(count):
-                steps.append(step(place.tile, sums, left, n * lefts, right, n * self.step))
+            steps += [step(place.tile, sums, left, n * lefts, right, n * self.step) for n in range(count)]
             return sequence(steps)
 
         whole = static(groups)
@@ -257,34 +253,35 @@ class _Words(Emitter):
         rest = whole % together
         return sequence([main, several(rest, const(whole - rest))]) if rest else main
 
-    def _products(self, tile: Tile, sums: Buffer, left: Buffer, l: int, right: Buffer, r: int) -> tirx.Stmt:
-        """Add the product of one left factor of each row, from place `l` on, and one right factor of each column, from
-        place `r` on, to every sum."""
+    def _products(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
+        """Add the product of one left factor of each row, from place `at` on, and one right factor of each column, from
+        place `to` on, to every sum."""
         steps: list[tirx.Stmt] = []
         for v in range(tile.columns):
             for i in range(tile.rows):
-                factors = (tirx.BufferLoad(b, [const(at)]).astype("int32") for b, at in ((left, l + i), (right, r + v)))
-                at = const(i * tile.columns + v)
-                steps.append(_store_at(sums, _call("mla", *factors, tirx.BufferLoad(sums, [at])), const(0), at))
+                factors = (tirx.BufferLoad(b, [const(n)]).astype("int32") for b, n in ((left, at + i), (right, to + v)))
+                place = const(i * tile.columns + v)
+                value = called("mla", *factors, tirx.BufferLoad(sums, [place]))
+                steps.append(_store_at(sums, value, const(0), place))
         return sequence(steps)
 
-    def _pairs(self, tile: Tile, sums: Buffer, left: Buffer, l: int, right: Buffer, r: int) -> tirx.Stmt:
-        """Add four products to every sum, two at a time. Their left factors are from place `l` on, the right ones from
-        place `r` on."""
+    def _pairs(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
+        """Add four products to every sum, two at a time. Their left factors are from place `at` on, the right ones from
+        place `to` on."""
         words, pairs = (local(name, tile.columns, "int32") for name in ("words", "pairs"))
         columns = range(tile.columns)
         steps: list[tirx.Stmt] = [tirx.AllocBuffer(words), tirx.AllocBuffer(pairs)]
-        steps += [_store_at(words, _word(right, const(r + v * 4)), const(0), const(v)) for v in columns]
+        steps += [_store_at(words, word(right, const(to + v * 4)), const(0), const(v)) for v in columns]
         for half, widened in enumerate(("sxtb16", "sxtb16_ror8")):
-            for v in columns:
-                steps.append(_store_at(pairs, _call(widened, tirx.BufferLoad(words, [const(v)])), const(0), const(v)))
+            wide = [called(widened, tirx.BufferLoad(words, [const(v)])) for v in columns]
+            steps += [_store_at(pairs, value, const(0), const(v)) for v, value in enumerate(wide)]
             for i in range(tile.rows):
-                factor = tirx.BufferLoad(left, [const(l + i * 2 + half)])
+                factor = tirx.BufferLoad(left, [const(at + i * 2 + half)])
                 for v in columns:
-                    at = const(i * tile.columns + v)
+                    place = const(i * tile.columns + v)
                     pair = tirx.BufferLoad(pairs, [const(v)])
-                    value = _call("smlad", factor, pair, tirx.BufferLoad(sums, [at]))
-                    steps.append(_store_at(sums, value, const(0), at))
+                    value = called("smlad", factor, pair, tirx.BufferLoad(sums, [place]))
+                    steps.append(_store_at(sums, value, const(0), place))
         return sequence(steps)
 
     # Results
@@ -312,13 +309,23 @@ def _bits(dot: Dot) -> int:
     return 32 if dot.left == "int32" else 16
 
 
-def _call(name: str, *operands: Expr) -> Expr:
+def called(name: str, *operands: Expr) -> Expr:
+    """A call of a function of `codegen.c.words`."""
     return tirx.call_pure_extern("int32", name, *operands)
 
 
-def _word(buffer: Buffer, offset: Expr) -> Expr:
+def word(buffer: Buffer, offset: Expr) -> Expr:
     """Four neighbouring 8-bit integers."""
-    return _call("load_4x8", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
+    return called("load_4x8", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
+
+
+def pointer(name: str, buffer: Buffer, offset: Expr) -> tuple[Buffer, list[tirx.Stmt]]:
+    """The part of a buffer from `offset` on, and the statements that declare it. The offset is stored, because passes
+    that name common parts of expressions do not look into declarations."""
+    view, start = local(name, 1, dtype_of(buffer)), local(f"{name}_start", 1, "int64")
+    at = tirx.BufferLoad(start, [const(0)])
+    declared = tirx.DeclBuffer(view, data=tirx.address_of(tirx.BufferLoad(buffer, [at])))
+    return view, [tirx.AllocBuffer(start), _store_at(start, offset, const(0), const(0)), declared]
 
 
 def _store_at(buffer: Buffer, value: Expr, start: Expr, offset: Expr) -> tirx.Stmt:
