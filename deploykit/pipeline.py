@@ -35,6 +35,7 @@ from deploykit.compiler.codegen.native.elf import versions
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
+from deploykit.compiler.graph.fixed_point import in_fixed_point
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
 from deploykit.compiler.graph.fuse_rows import fuse_rows
@@ -259,6 +260,8 @@ def kernels(
     Without `fuse` each operator keeps its own kernels. `in_place` says which results may take over the memory of their
     operand."""
     unused = relax.transform.DeadCodeElimination(_entries(module))
+    if device.fixed_point:
+        module = unused(in_fixed_point(module))
     fused = relax.transform.AnnotateTIROpPattern()(module)
     if fuse and gpu is None and device.vector_bits:
         fused = unused(gather_in_products(fused, note))

@@ -37,7 +37,8 @@ class Device:
     that takes less than converting them. `matrices` is an instruction for products of 8-bit matrices (a name of
     `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
     `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
-    number of vectors of 32-bit numbers that are best converted to 8 bits together.
+    number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
+    are requantised in integers.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Device:
     matrices: str | None = None
     group_dots: tuple[str, ...] | None = None
     narrowed: int = 1
+    fixed_point: bool = False
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:

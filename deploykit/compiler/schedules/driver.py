@@ -18,7 +18,9 @@ from deploykit.compiler.schedules.conv.register_tiles import conv
 from deploykit.compiler.schedules.conv.winograd import winograd
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.integer.depthwise import integer_depthwise
+from deploykit.compiler.schedules.integer.depthwise_words import depthwise_words
 from deploykit.compiler.schedules.integer.matmul import integer_matmul
+from deploykit.compiler.schedules.integer.words import integer_words
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.epilogue import merge_epilogues
 from deploykit.compiler.schedules.kernel.inline import inline
@@ -46,7 +48,9 @@ RULES: Mapping[str, Rule] = {
     "depthwise": depthwise,
     "direct_conv": direct_conv,
     "integer_matmul": integer_matmul,
+    "integer_words": integer_words,
     "integer_depthwise": integer_depthwise,
+    "depthwise_words": depthwise_words,
     "interleave": interleave,
     "transpose": transpose,
     "elementwise": elementwise,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 EXAMPLE = "main.c"
 THIS_MACHINE = "cpu"
 """The device that runs the C of an artifact for a board on this machine."""
+UNASKED_CPU = "native"
+"""What `--cpu` is if nobody asked for a CPU."""
 TOKENIZER = "tokenizer"
 """The name of the constant with the tables, and of its files."""
 CONSTANTS = ("weights.c", f"{TOKENIZER}.c")
@@ -76,11 +78,21 @@ class EmbeddedTarget:
             return Availability(build=True, run=False, detail=f"to run it here: {error}")
         return Availability(build=True, run=True, detail=f"run here with {compiler.family}: {compiler.version}")
 
-    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:  # noqa: ARG002 - C is for every CPU
+    def variants(self, cpu: str, devices: Sequence[str] = ()) -> list[Variant]:
+        from deploykit.compiler.devices.microcontrollers import GENERIC, MICROCONTROLLERS
         from deploykit.compiler.variant import PORTABLE_C
 
         require_no_devices(self, devices)
-        return [PORTABLE_C]
+        core = None if self.board is None else self.board.core.name
+        if core is not None and cpu not in (UNASKED_CPU, core):
+            raise UsageError(f"the board has the core {core}: build without --cpu {cpu}")
+        name = core or (GENERIC if cpu == UNASKED_CPU else cpu)
+        if name not in MICROCONTROLLERS:
+            raise UsageError(
+                f"target embedded has no CPU '{cpu}': choose one of {', '.join(MICROCONTROLLERS)}; "
+                f"{GENERIC} is C for any CPU"
+            )
+        return [replace(PORTABLE_C, device=MICROCONTROLLERS[name])]
 
     def emit(self, programs: Sequence[Program], options: PackageOptions) -> dict[str, bytes]:
         from deploykit.compiler.codegen.c.kernels import emit_c

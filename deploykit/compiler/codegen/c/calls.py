@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from deploykit.compiler.codegen.c import types
-from deploykit.compiler.codegen.c.precedence import EQUALITY, Text, call, cast, rounded
+from deploykit.compiler.codegen.c.precedence import EQUALITY, UNARY, Text, call, cast, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +91,10 @@ def _reinterpret(printer: Printer, expr: Call) -> Text:
     return printer.support(f"{types.short(source)}_as_{types.short(target)}", printer.value(operand))
 
 
+def _address(printer: Printer, expr: Call) -> Text:
+    return Text(f"&{printer.print(expr.args[0]).text}", UNARY)
+
+
 def _extern(printer: Printer, expr: Call) -> Text:
     name, *args = expr.args
     return rounded(types.dtype_of(expr), call(name.value, *(printer.value(arg) for arg in args)))
@@ -111,6 +115,7 @@ _RULES: dict[str, Rule] = {
     "tirx.isinf": _classify("isinf"),
     "tirx.isfinite": _classify("isfinite"),
     "tirx.reinterpret": _reinterpret,
+    "tirx.address_of": _address,
     "tirx.call_extern": _extern,
     "tirx.call_pure_extern": _extern,
 }

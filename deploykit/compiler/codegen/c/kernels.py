@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm.ir import Range
 
-from deploykit.compiler.codegen.c import support
+from deploykit.compiler.codegen.c import support, words
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.precedence import Text, call
@@ -43,7 +43,7 @@ def symbol(kernel: Kernel, prefix: str) -> str:
 def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
     """The definitions of all kernels. Raises `ValueError` for what portable C cannot express (vector operations)."""
     functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in kernels)
-    return f"{_INCLUDES}\n{support.definitions(functions)}{functions}"
+    return f"{_INCLUDES}\n{words.options(functions)}{support.definitions(functions)}{functions}"
 
 
 def emit_prototypes(kernels: Iterable[Kernel], prefix: str) -> str:

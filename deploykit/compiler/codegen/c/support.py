@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from deploykit.compiler.codegen.c import words
+
 
 class _Integer(NamedTuple):
     """An integer type: `i32`, `int32_t`, 32, and the unsigned type in which its arithmetic is done without overflow."""
@@ -232,7 +234,7 @@ def _composed(name: str, c: str, suffix: str) -> list[tuple[str, str]]:
 
 
 def _all() -> dict[str, str]:
-    found = _half() + _reinterpreting()
+    found = _half() + _reinterpreting() + words.FUNCTIONS
     for t in _INTEGERS:
         found += _divisions(t) + _extrema(t.name, t.c) + _shifts(t) + _bit_counts(t)
         found += [_saturating(t, "f32", "float"), _saturating(t, "f64", "double")]

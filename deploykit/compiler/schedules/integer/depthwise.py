@@ -61,7 +61,7 @@ def integer_depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.S
         return Declined("its epilogue has no vector form")
     source = views.value(combine.source)
     inner = tvm_ffi.structural_map(source, (ir.Call, _inside))
-    task = _Depthwise(stage.axes, stage.reduce, source, inner, finish, _spans(stage), channels)
+    task = _Depthwise(stage.axes, stage.reduce, source, inner, finish, spans_of(stage), channels)
     return [_tasks(task, device)]
 
 
@@ -69,7 +69,8 @@ def _inside(call: ir.Call) -> Expr:
     return call.args[1] if call_name(call) == "if_then_else" else call
 
 
-def _spans(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
+def spans_of(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
+    """Along each spatial axis, the first output whose taps all lie in the data, and the one after the last."""
     assert stage.combine is not None
     assert isinstance(stage.combine.source, tirx.Mul)
     data = next(load.source for load in collect(stage.combine.source.a, ir.TensorLoad) if len(load.indices) > 1)

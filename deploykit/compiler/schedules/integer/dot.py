@@ -135,6 +135,10 @@ def _smull(left: Expr, right: Expr) -> Expr:
     return _call("llvm.aarch64.neon.smull", 4, left, right)
 
 
+def _by_words(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
+    raise ValueError("words of two factors are multiplied by `words`")
+
+
 WIDENING: Mapping[str, Callable[[Expr, Expr], Expr]] = {"smull": _smull}
 """Instructions that multiply registers of four 16-bit integers to 32-bit ones."""
 
@@ -149,8 +153,10 @@ DOTS: Mapping[str, Dot] = {
         Dot("paired", 2, "int16", 2, False, _paired),
         Dot("widened", 1, "int16", 2, False, _widened),
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
+        Dot("smlad", 4, "int32", 0, False, _by_words),
+        Dot("mla", 1, "int16", 0, False, _by_words),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, for vectors without an
 instruction for dot products.
-`packed_4x8` is that of GPUs (`schedules.gpu.dots`)."""
+`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`)."""

@@ -16,7 +16,7 @@ It declines other stages, and machines without vectors, where they are ordinary 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -25,18 +25,17 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
 from deploykit.compiler.schedules.integer import matrices
-from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8, Dot
-from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, offset_of, pinned, static_stride, values_of
-from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot
+from deploykit.compiler.schedules.integer.product import Product, product_of
+from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
-from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, tallest_with_factors, zero
-from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, is_zero, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, repeated, static
 
 STRETCH = 8
@@ -49,36 +48,6 @@ TALLEST = 24
 """The most rows of a tile."""
 
 
-@dataclass(frozen=True)
-class _Product:
-    """Loops over `batch`, then `rows` x `columns` sums of `depth` terms. `left` is the left factor over the stage's
-    axes. `taps` are the reduced axes except the last one, `channel`. `values` give the stage's axes in terms of `batch`
-    and `rows`; `coordinates` are the axes that `rows` stands for, outermost first. `contiguous`: the factors of
-    neighbouring channels are contiguous; `adjacent`: those of neighbouring taps are, too."""
-
-    batch: tuple[Axis, ...]
-    rows: Axis
-    coordinates: tuple[Axis, ...]
-    columns: Axis
-    taps: tuple[Axis, ...]
-    channel: Axis
-    left: Expr
-    right: ir.TensorLoad
-    finish: Finish
-    values: dict[ir.Var, Expr]
-    dot: Dot
-    contiguous: bool
-    adjacent: bool
-
-    @property
-    def depth(self) -> Expr:
-        return prod(axis.static or 1 for axis in self.taps) * as_index(self.channel.extent)
-
-    @property
-    def width(self) -> int:
-        return int(self.right.source.shape[-2])
-
-
 def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or the reason why it is not an integer product."""
     other = another_kind(stage, "integer_matmul", "integer_conv")
@@ -88,56 +57,12 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
         return Declined("the device has no vectors")
     if stage.annotations[DOT] == PACKED_4X8:
         return Declined("its right operand is packed for GPUs")
-    combine = stage.combine
-    if combine is None or not isinstance(combine.source, tirx.Mul):
-        return Declined("its sum is not one of products")
-    finish = finish_of(stage, views)
-    axes = (*stage.axes, *stage.reduce)
-    is_conv = stage.annotations[ANCHOR] == "integer_conv"
-    (right,) = collect(combine.source.b, ir.TensorLoad)
-    (left,) = collect(combine.source.a, ir.TensorLoad)
-    followed: list[Expr | tirx.BufferStore]
-    followed = [finish.plain, combine.source.b] if is_conv else [finish.plain, combine.source]
-    found = analyse(followed, axes)
-    fused = fuse(axes, found, pinned(followed, axes), range(len(stage.axes) - 1))
-    shared = analyse([right], axes)[0]
-    if fused and is_zero(shared.strides[fused[-1].inner]):
-        group = fused[-1]
-        fused = fused[:-1]
-        members = {var for var, _ in group.values}
-        coordinates = tuple(axis for axis in stage.axes if axis.var in members)
-        rows = group.axis
-        values = values_of([*fused, group], stage.axes[:-1])
-    else:
-        rows, coordinates = Axis(ir.Var("row", "int64"), const(1)), ()
-        values = values_of(fused, stage.axes[:-1])
-    product = _Product(
-        tuple(loop_.axis for loop_ in fused),
-        rows,
-        coordinates,
-        stage.axes[-1],
-        stage.reduce[:-1],
-        stage.reduce[-1],
-        combine.source.a,
-        right,
-        finish,
-        values,
-        DOTS[str(stage.annotations[DOT])],
-        *_neighbours(left, stage, axes),
-    )
-    return [_Emitter(product, views, device).tasks()]
-
-
-def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
-    """Whether neighbouring channels, and whether neighbouring taps, are contiguous."""
-    strides = analyse([left], axes)[0].strides
-    contiguous = static_stride(strides[-1]) == 1
-    tap = strides[-2] if len(stage.reduce) > 1 else None
-    return contiguous, contiguous and tap is not None and static(tap) == stage.reduce[-1].static
+    product = product_of(stage, views)
+    return product if isinstance(product, Declined) else [Emitter(product, views, device).tasks()]
 
 
 @dataclass(frozen=True)
-class _Strip:
+class Strip:
     """A tile of rows: the values of the batch loops, its first row, and the copied left factors."""
 
     batch: dict[ir.Var, Expr]
@@ -146,10 +71,10 @@ class _Strip:
     factors: Buffer
 
 
-class _Emitter:
+class Emitter:
     """Emits the loops of one product."""
 
-    def __init__(self, product: _Product, views: Views, device: Device) -> None:
+    def __init__(self, product: Product, views: Views, device: Device) -> None:
         self.product = product
         self.views = views
         self.device = device
@@ -242,10 +167,9 @@ class _Emitter:
         """`height` rows from `row` on by `count` panels from `first` on."""
         dot = self.product.dot
         tile = Tile(height, self.vectors, self.lanes, "int32")
-        factors = local("factors", height * self.stride, dot.left)
-        place = _Strip(batch, tile, row, factors)
+        place = Strip(batch, tile, row, local("factors", height * self.stride, dot.left))
         code = Code()
-        code.add(tirx.AllocBuffer(factors))
+        code.add(tirx.AllocBuffer(place.factors))
         depth = self.depth
         if static(depth) is not None and int(depth) <= self.part:
             code.add(self.copied(place, const(0), depth))
@@ -277,27 +201,29 @@ class _Emitter:
 
     # Left factors
 
-    def copied(self, place: _Strip, start: Expr, terms: Expr) -> tirx.Stmt:
+    def copied(self, place: Strip, start: Expr, terms: Expr) -> tirx.Stmt:
         """Copy `terms` terms from `start` on of every row, one row after the other."""
         product = self.product
         if not product.taps:
-            return loop(
-                "i",
-                place.tile.rows,
-                lambda i: self.copied_run(self.values(place, i), start, terms, place.factors, i * self.stride),
-            )
+
+            def run(i: Expr) -> tirx.Stmt:
+                copied = self.copied_run(self.values(place, i), start, terms, place, i, const(0))
+                return sequence([copied, self.copied_row(place, i, terms)])
+
+            return loop("i", place.tile.rows, run)
         code = Code()
         at = Walk(code, product.coordinates, place.row)
         first = code.let("tap", tirx.truncdiv(start, as_index(product.channel.extent)))
 
         def row(i: Expr) -> tirx.Stmt:
-            return sequence([self.copied_taps(place, {**self.fixed(place), **at.values()}, first, i), at.advance()])
+            copied = self.copied_taps(place, {**self.fixed(place), **at.values()}, first, i)
+            return sequence([copied, self.copied_row(place, i, terms), at.advance()])
 
         var = ir.Var("i", "int64")
         code.add(tirx.For(var, const(0), const(place.tile.rows), tirx.ForKind.SERIAL, row(var)))
         return code.statement()
 
-    def copied_taps(self, place: _Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
+    def copied_taps(self, place: Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
         """Copy all channels of the taps of one part for row `i`. Contiguous taps are copied together."""
         product = self.product
         sizes = [const(axis.static or 1) for axis in product.taps]
@@ -307,27 +233,33 @@ class _Emitter:
         def run(t: Expr) -> tirx.Stmt:
             places = unravel(first + t * together, [const(0), *sizes[1:]])
             at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
-            target = i * self.stride + t * (together * channels)
-            return self.copied_run({**values, **at}, const(0), together * channels, place.factors, target)
+            return self.copied_run({**values, **at}, const(0), together * channels, place, i, t * (together * channels))
 
         return loop("t", self.taps // together, run)
 
-    def fixed(self, place: _Strip) -> dict[ir.Var, Expr]:
+    def fixed(self, place: Strip) -> dict[ir.Var, Expr]:
         """The values of the axes that are not among the rows' coordinates."""
         own = {axis.var for axis in self.product.coordinates}
         return {var: substitute(value, place.batch) for var, value in self.product.values.items() if var not in own}
 
-    def values(self, place: _Strip, i: Expr) -> dict[ir.Var, Expr]:
+    def values(self, place: Strip, i: Expr) -> dict[ir.Var, Expr]:
         at = {**place.batch, self.product.rows.var: place.row + i}
         return {var: substitute(value, at) for var, value in self.product.values.items()}
 
-    def copied_run(self, at: dict[ir.Var, Expr], start: Expr, count: Expr, target: Buffer, offset: Expr) -> tirx.Stmt:
-        """Copy `count` neighbouring left factors, from that of channel `start` on, to `target`."""
+    def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:  # noqa: ARG002 - others finish rows
+        """What is to be done when all `terms` terms of a row are copied."""
+        return sequence([])
+
+    def copied_run(
+        self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
+    ) -> tirx.Stmt:
+        """Copy `count` neighbouring left factors, from that of channel `start` on, to `row` from `term` on."""
         product = self.product
+        offset = row * self.stride + term
 
         def element(c: Expr) -> tirx.Stmt:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
-            return tirx.BufferStore(target, self.views.value(value).astype(product.dot.left), [offset + c])
+            return tirx.BufferStore(place.factors, self.views.value(value).astype(product.dot.left), [offset + c])
 
         lanes = self.device.lanes(bits_of(product.dot.left)) if product.contiguous else 1
         return sequence(pieces("c", sym.Analyzer().simplify(count), lanes, element))
@@ -335,7 +267,7 @@ class _Emitter:
     # Sums
 
     def block(
-        self, place: _Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
+        self, place: Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
     ) -> tirx.Stmt:
         """One register tile over `terms` terms from `start` on. `state` is the buffer that keeps sums between parts,
         and whether this part is the first and whether it is the last."""
@@ -369,12 +301,12 @@ class _Emitter:
         """The number of right factors of one step."""
         return self.product.width * self.product.dot.group
 
-    def panel_offset(self, place: _Strip, panel: Expr) -> Expr:
+    def panel_offset(self, place: Strip, panel: Expr) -> Expr:
         source = self.product.right.source
         lead = [substitute(substitute(i, self.product.values), place.batch) for i in self.product.right.indices[:-4]]
         return offset_of(source, [*lead, panel, const(0), const(0), const(0)])
 
-    def steps(self, place: _Strip, sums: Buffer, base: Expr, groups: Expr) -> tirx.Stmt:
+    def steps(self, place: Strip, sums: Buffer, base: Expr, groups: Expr) -> tirx.Stmt:
         """Add `groups` groups of products to every sum. Several groups of left factors of a row are loaded as one
         vector, if the instruction takes any of them."""
         dot, count, rows = self.product.dot, self.together, place.tile.rows
@@ -408,7 +340,7 @@ class _Emitter:
             return main
         return sequence([main, loop("g", groups - whole * count, lambda g: single(whole * count + g))])
 
-    def step_of(self, place: _Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr]) -> tirx.Stmt:
+    def step_of(self, place: Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr]) -> tirx.Stmt:
         """Add one group of products to every sum; `group` gives that of the left factors of a row."""
         dot, lanes = self.product.dot, self.lanes
         statements: list[tirx.Stmt] = []
@@ -428,7 +360,7 @@ class _Emitter:
 
     # Results
 
-    def finished(self, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
+    def finished(self, sums: Buffer, place: Strip, panel: Expr) -> tirx.Stmt:
         """Store the sums of a tile."""
         if not self.matrices:
             return self.stored(place.tile, sums, place, panel)
@@ -436,7 +368,7 @@ class _Emitter:
         arranged = matrices.arrange(place.tile, sums, rows)
         return sequence([tirx.AllocBuffer(rows), arranged, self.stored(place.tile, rows, place, panel)])
 
-    def stored(self, tile: Tile, sums: Buffer, place: _Strip, panel: Expr) -> tirx.Stmt:
+    def stored(self, tile: Tile, sums: Buffer, place: Strip, panel: Expr) -> tirx.Stmt:
         """Store whole panels from registers, and the existing columns of other panels through a copy of the sums."""
         columns, width = as_index(self.product.columns.extent), self.product.width
         known = static(columns)
@@ -473,7 +405,7 @@ class _Emitter:
             return whole
         return tirx.IfThenElse(panel * width + width <= columns, whole, through)
 
-    def store(self, place: _Strip, panel: Expr, row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
+    def store(self, place: Strip, panel: Expr, row: Expr, column: Expr, value: Expr) -> tirx.Stmt:
         product = self.product
         at = {product.rows.var: place.row + row, product.columns.var: panel * product.width + column}
         return substitute(product.finish(value, product.values), {**place.batch, **at})

@@ -121,7 +121,8 @@ def _depends(value: Expr, variables: Sequence[ir.Var]) -> bool:
 
 def pinned(values: Sequence[Expr | tirx.BufferStore], axes: Sequence[Axis]) -> frozenset[int]:
     """The positions of axes whose value is used outside of indices."""
-    bare = [replace_loads(value, lambda load: tirx.const(0, dtype_of(load))) for value in values]
+    stored = [value.value if isinstance(value, tirx.BufferStore) else value for value in values]
+    bare = [replace_loads(value, lambda load: tirx.const(0, dtype_of(load))) for value in stored]
     used = {var for value in bare for var in collect(value, ir.Var)}
     return frozenset(position for position, axis in enumerate(axes) if axis.var in used)
 

@@ -1,0 +1,25 @@
+"""The CPUs that C for boards is made for, as data: what `--cpu` can name with the target embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deploykit.compiler.devices.cpu import SCALAR_C, Device
+
+GENERIC = "generic"
+"""Any CPU, of which nothing is known."""
+
+SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), group_dots=("widened",), fixed_point=True)
+"""Integers in 32-bit registers; floats may be functions of the C library."""
+
+PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))
+"""Instructions that multiply both halves of a word, those of Armv7E-M and of the DSP extension of Armv8-M."""
+
+MICROCONTROLLERS: Mapping[str, Device] = {
+    GENERIC: SCALAR_C,
+    **dict.fromkeys(("cortex-m0plus", "cortex-m3"), SCALAR),
+    **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"), PAIRS),
+    **dict.fromkeys(("rv32imc", "rv32imafc", "rv32imafcv", "rv64gc", "xtensa"), SCALAR),
+}
+"""The device that kernels are scheduled for, by the name of the CPU."""

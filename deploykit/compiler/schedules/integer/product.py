@@ -1,0 +1,98 @@
+"""Integer matrix products and convolutions as loops over rows, columns and terms, which all rules for them share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, tirx
+
+from deploykit.compiler.decisions import Declined
+from deploykit.compiler.operators.anchors.annotation import ANCHOR
+from deploykit.compiler.operators.anchors.integer import DOT
+from deploykit.compiler.schedules.integer.dot import DOTS, Dot
+from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
+from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.tir.rewriting import Expr, collect, is_zero
+from deploykit.compiler.tir.values import as_index, const, static
+
+
+@dataclass(frozen=True)
+class Product:
+    """Loops over `batch`, then `rows` x `columns` sums of `depth` terms. `left` is the left factor over the stage's
+    axes. `taps` are the reduced axes except the last one, `channel`. `values` give the stage's axes in terms of `batch`
+    and `rows`; `coordinates` are the axes that `rows` stands for, outermost first. `contiguous`: the factors of
+    neighbouring channels are contiguous; `adjacent`: those of neighbouring taps are, too."""
+
+    batch: tuple[Axis, ...]
+    rows: Axis
+    coordinates: tuple[Axis, ...]
+    columns: Axis
+    taps: tuple[Axis, ...]
+    channel: Axis
+    left: Expr
+    right: ir.TensorLoad
+    finish: Finish
+    values: dict[ir.Var, Expr]
+    dot: Dot
+    contiguous: bool
+    adjacent: bool
+
+    @property
+    def depth(self) -> Expr:
+        return prod(axis.static or 1 for axis in self.taps) * as_index(self.channel.extent)
+
+    @property
+    def width(self) -> int:
+        return int(self.right.source.shape[-2])
+
+
+def product_of(stage: Stage, views: Views) -> Product | Declined:
+    """The loops of a stage with one of the anchors, or the reason why its sums have another form."""
+    combine = stage.combine
+    if combine is None or not isinstance(combine.source, tirx.Mul):
+        return Declined("its sum is not one of products")
+    finish = finish_of(stage, views)
+    axes = (*stage.axes, *stage.reduce)
+    is_conv = stage.annotations[ANCHOR] == "integer_conv"
+    (right,) = collect(combine.source.b, ir.TensorLoad)
+    (left,) = collect(combine.source.a, ir.TensorLoad)
+    followed: list[Expr | tirx.BufferStore]
+    followed = [finish.plain, combine.source.b] if is_conv else [finish.plain, combine.source]
+    found = analyse(followed, axes)
+    fused = fuse(axes, found, pinned(followed, axes), range(len(stage.axes) - 1))
+    shared = analyse([right], axes)[0]
+    if fused and is_zero(shared.strides[fused[-1].inner]):
+        group = fused[-1]
+        fused = fused[:-1]
+        members = {var for var, _ in group.values}
+        coordinates = tuple(axis for axis in stage.axes if axis.var in members)
+        rows = group.axis
+        values = values_of([*fused, group], stage.axes[:-1])
+    else:
+        rows, coordinates = Axis(ir.Var("row", "int64"), const(1)), ()
+        values = values_of(fused, stage.axes[:-1])
+    return Product(
+        tuple(loop_.axis for loop_ in fused),
+        rows,
+        coordinates,
+        stage.axes[-1],
+        stage.reduce[:-1],
+        stage.reduce[-1],
+        combine.source.a,
+        right,
+        finish,
+        values,
+        DOTS[str(stage.annotations[DOT])],
+        *_neighbours(left, stage, axes),
+    )
+
+
+def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
+    """Whether neighbouring channels, and whether neighbouring taps, are contiguous."""
+    strides = analyse([left], axes)[0].strides
+    contiguous = static_stride(strides[-1]) == 1
+    tap = strides[-2] if len(stage.reduce) > 1 else None
+    return contiguous, contiguous and tap is not None and static(tap) == stage.reduce[-1].static

@@ -1,0 +1,332 @@
+"""Integer matrix products and convolutions for CPUs without vectors, in tiles whose sums fit the general registers.
+
+The rule takes the anchors `integer_matmul` and `integer_conv` whose right factors are packed for one of `TILES`:
+
+* `smlad` multiplies both halves of a word. A word of four right factors becomes two words of two factors each, those of
+  bytes 0 and 2 and those of bytes 1 and 3; the left factors of a tile are copied in this form once, for all panels.
+* `mla` multiplies one factor at a time.
+
+As for vectors (`matmul`), the left factors of a tile of rows are copied first, those of one term for all rows next to
+each other. The epilogue is one loop over the sums of a tile, the rows of a column one after the other, so that what it
+reads for a column is read once.
+
+It declines other stages, and left factors that are not read as 8-bit integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from tvm import ir, sym, tirx
+from tvm.ir import prim
+
+from deploykit.compiler.decisions import Declined
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.operators.anchors.integer import DOT
+from deploykit.compiler.schedules.integer.dot import Dot
+from deploykit.compiler.schedules.integer.matmul import STRETCH, Emitter, Strip
+from deploykit.compiler.schedules.integer.product import Product, product_of
+from deploykit.compiler.schedules.kernel.access import Views
+from deploykit.compiler.schedules.kernel.kinds import another_kind
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop
+from deploykit.compiler.schedules.kernel.stages import Stage
+from deploykit.compiler.schedules.matmul.tile import Tile
+from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
+
+TILES: Mapping[str, tuple[int, int]] = {"smlad": (4, 2), "mla": (2, 4)}
+"""The rows and columns of a tile, by the name of the instruction: eight sums leave registers for factors and places."""
+
+MOST_TERMS = 512
+"""The terms of a sum whose left factors are copied at a time."""
+
+TOGETHER = 2
+"""The groups of terms in one iteration of the innermost loop."""
+
+
+def width(dot: Dot, columns: int | None) -> int:
+    """The columns of a panel for an instruction; 0 if it is none of `TILES`."""
+    if dot.name not in TILES:
+        return 0
+    widest = TILES[dot.name][1]
+    return widest if columns is None else max(1, min(widest, columns))
+
+
+def integer_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
+    """Statements that compute `stage`, or the reason why it is no integer product for a CPU without vectors."""
+    other = another_kind(stage, "integer_matmul", "integer_conv")
+    if other is not None:
+        return other
+    if stage.annotations[DOT] not in TILES:
+        return Declined("its right operand is not packed for a CPU without vectors")
+    product = product_of(stage, views)
+    if isinstance(product, Declined):
+        return product
+    left = product.left
+    if not isinstance(left, prim.Cast) or not isinstance(left.value, ir.TensorLoad):
+        return Declined("its left factors are computed")
+    return [_Words(product, views, device).tasks()]
+
+
+class _Words(Emitter):
+    """Emits the loops of one product."""
+
+    def __init__(self, product: Product, views: Views, device: Device) -> None:
+        super().__init__(product, views, device)
+        rows, columns = TILES[product.dot.name]
+        self.tallest = max(rows, rows * columns // self.vectors if self.vectors < columns else rows)
+        self.most = MOST_TERMS
+        self.taps = self._taps()
+        self.part = self._part()
+        assert isinstance(product.left, prim.Cast)
+        self.narrow = dtype_of(product.left.value)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all terms of a sum are copied at once."""
+        depth = static(self.depth)
+        return depth is not None and depth <= self.part
+
+    def tasks(self) -> tirx.Stmt:
+        """All tiles."""
+        product = self.product
+        panels = tirx.floordiv(as_index(product.columns.extent) + (product.width - 1), const(product.width))
+        panels = sym.Analyzer().simplify(panels)
+        batch = {axis.var: ir.Var(axis.var.name.removeprefix("v_"), "int64") for axis in product.batch}
+        values = {var: index_of(axis, batch[axis.var]) for var, axis in zip(batch, product.batch, strict=True)}
+
+        def stretch(first: Expr, count: Expr) -> tirx.Stmt:
+            return self._rows(partial(self.strip, values, first, count))
+
+        body = (
+            stretch(const(0), panels)
+            if self.whole
+            else loop(
+                "stretch",
+                tirx.floordiv(panels + (STRETCH - 1), const(STRETCH)),
+                lambda s: stretch(s * STRETCH, tirx.min(const(STRETCH), panels - s * STRETCH)),
+            )
+        )
+        for axis in reversed(product.batch):
+            body = tirx.For(batch[axis.var], const(0), as_index(axis.extent), tirx.ForKind.SERIAL, body)
+        return body
+
+    def _rows(self, strip: partial[tirx.Stmt]) -> tirx.Stmt:
+        """Strips that cover all rows: as many of the tallest height as there are, then lower ones."""
+        rows = as_index(self.product.rows.extent)
+        known, tall = static(rows), self.tallest
+        tiles = tirx.floordiv(rows, const(tall)) if known is None else const(known // tall)
+        steps = [loop("tile", tiles, lambda t: strip(tall, t * tall))]
+        if known is None:
+            steps.append(loop("row", rows - tiles * tall, lambda r: strip(1, tiles * tall + r)))
+        elif known % tall:
+            steps.append(strip(known % tall, const(known // tall * tall)))
+        return sequence(steps)
+
+    @property
+    def stride(self) -> int:
+        """The elements of the left factors of a row."""
+        group = self.product.dot.group
+        return -(-self.part // group) * group * 16 // _bits(self.product.dot)
+
+    # Left factors
+
+    def copied(self, place: Strip, start: Expr, terms: Expr) -> tirx.Stmt:
+        if self.product.dot.group == 1 or self._in_words():
+            return super().copied(place, start, terms)
+        self._row = local("row_factors", 2 * self.stride, self.narrow)
+        return sequence([tirx.AllocBuffer(self._row), super().copied(place, start, terms)])
+
+    def _in_words(self) -> bool:
+        """Whether left factors are read as words: whole groups of neighbouring factors."""
+        product, group = self.product, self.product.dot.group
+        channels = static(product.channel.extent)
+        if not product.contiguous or channels is None:
+            return False
+        together = (product.taps[-1].static or 1) if product.taps and product.adjacent else 1
+        return channels * together % group == 0 and self.part % group == 0
+
+    def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
+        """The words of a row, from the factors that were read one by one."""
+        if self.product.dot.group == 1 or self._in_words():
+            return sequence([])
+        group = self.product.dot.group
+        groups = tirx.truncdiv(terms + (group - 1), const(group))
+        nothing = tirx.const(0, self.narrow)
+        steps: list[tirx.Stmt] = []
+        if static(terms) is None or int(terms) % group:
+            zero = partial(_store_at, self._row, nothing, terms)
+            steps.append(loop("z", groups * group - terms, zero))
+        row_factors = self._row
+        steps.append(loop("g", groups, lambda g: self._widen(place, row, g, row_factors, g * group)))
+        return sequence(steps)
+
+    def _widen(self, place: Strip, row: Expr, group: Expr, source: Buffer, offset: Expr) -> tirx.Stmt:
+        """Store a group of left factors of a row as two words."""
+        held = local("word", 1, "int32")
+        value = tirx.BufferLoad(held, [const(0)])
+        prefix = "sxtb16" if self.narrow == "int8" else "uxtb16"
+        at = (group * place.tile.rows + row) * 2
+        return sequence(
+            [
+                tirx.AllocBuffer(held),
+                tirx.BufferStore(held, word(source, offset), [const(0)]),
+                tirx.BufferStore(place.factors, called(prefix, value), [at]),
+                tirx.BufferStore(place.factors, called(f"{prefix}_ror8", value), [at + 1]),
+            ]
+        )
+
+    def copied_run(
+        self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
+    ) -> tirx.Stmt:
+        product, group = self.product, self.product.dot.group
+
+        def load(c: Expr) -> ir.TensorLoad:
+            value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
+            found: ir.TensorLoad = self.views.value(value.value)
+            return found
+
+        if group == 1:
+            rows = place.tile.rows
+            return loop(
+                "c",
+                count,
+                lambda c: tirx.BufferStore(place.factors, load(c).astype("int16"), [(term + c) * rows + row]),
+            )
+        if not self._in_words():
+            return loop("c", count, lambda c: tirx.BufferStore(self._row, load(c), [term + c]))
+
+        def words(g: Expr) -> tirx.Stmt:
+            first = load(g * group)
+            return self._widen(place, row, tirx.truncdiv(term, const(group)) + g, first.source, first.indices[0])
+
+        return loop("g", tirx.truncdiv(count, const(group)), words)
+
+    # Sums
+
+    def block(
+        self, place: Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
+    ) -> tirx.Stmt:
+        tile, group = place.tile, self.product.dot.group
+        sums = tile.scratch()
+        code = Code()
+        groups = sym.Analyzer().simplify(tirx.truncdiv(terms + (group - 1), const(group)))
+        base = code.let("weights", self.panel_offset(place, panel) + tirx.truncdiv(start, const(group)) * self.step)
+        code.add(tirx.AllocBuffer(sums))
+        count = tile.rows * tile.columns
+        nothing: list[tirx.Stmt] = [_store_at(sums, tirx.const(0, "int32"), const(0), const(n)) for n in range(count)]
+        steps = self._steps(place, sums, base, groups)
+        finished = self.stored(tile, sums, place, panel)
+        if state is None:
+            code.add(*nothing, steps, finished)
+            return code.statement()
+        kept, is_first, is_last = state
+        at = slot * count
+        again = [_store_at(sums, tirx.BufferLoad(kept, [at + n]), const(0), const(n)) for n in range(count)]
+        keep = [_store_at(kept, tirx.BufferLoad(sums, [const(n)]), at, const(n)) for n in range(count)]
+        code.add(
+            tirx.IfThenElse(is_first, sequence(nothing), sequence(again)),
+            steps,
+            tirx.IfThenElse(is_last, finished, sequence(keep)),
+        )
+        return code.statement()
+
+    def _steps(self, place: Strip, sums: Buffer, base: Expr, groups: Expr) -> tirx.Stmt:
+        """Add `groups` groups of products to every sum."""
+        weights = self.views.flat(self.product.right.source)
+        lefts = self.product.dot.group * 16 // _bits(self.product.dot) * place.tile.rows
+
+        def several(count: int, first: Expr) -> tirx.Stmt:
+            left, declared = pointer("left", place.factors, first * lefts)
+            right, others = pointer("right", weights, base + first * self.step)
+            steps: list[tirx.Stmt] = [*declared, *others]
+            step = self._pairs if self.product.dot.group > 1 else self._products
+            steps += [step(place.tile, sums, left, n * lefts, right, n * self.step) for n in range(count)]
+            return sequence(steps)
+
+        whole = static(groups)
+        if whole is None:
+            return loop("g", groups, partial(several, 1))
+        together = max(1, min(whole, TOGETHER))
+        main = loop("g", whole // together, lambda index: several(together, index * together))
+        rest = whole % together
+        return sequence([main, several(rest, const(whole - rest))]) if rest else main
+
+    def _products(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
+        """Add the product of one left factor of each row, from place `at` on, and one right factor of each column, from
+        place `to` on, to every sum."""
+        steps: list[tirx.Stmt] = []
+        for v in range(tile.columns):
+            for i in range(tile.rows):
+                factors = (tirx.BufferLoad(b, [const(n)]).astype("int32") for b, n in ((left, at + i), (right, to + v)))
+                place = const(i * tile.columns + v)
+                value = called("mla", *factors, tirx.BufferLoad(sums, [place]))
+                steps.append(_store_at(sums, value, const(0), place))
+        return sequence(steps)
+
+    def _pairs(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
+        """Add four products to every sum, two at a time. Their left factors are from place `at` on, the right ones from
+        place `to` on."""
+        words, pairs = (local(name, tile.columns, "int32") for name in ("words", "pairs"))
+        columns = range(tile.columns)
+        steps: list[tirx.Stmt] = [tirx.AllocBuffer(words), tirx.AllocBuffer(pairs)]
+        steps += [_store_at(words, word(right, const(to + v * 4)), const(0), const(v)) for v in columns]
+        for half, widened in enumerate(("sxtb16", "sxtb16_ror8")):
+            wide = [called(widened, tirx.BufferLoad(words, [const(v)])) for v in columns]
+            steps += [_store_at(pairs, value, const(0), const(v)) for v, value in enumerate(wide)]
+            for i in range(tile.rows):
+                factor = tirx.BufferLoad(left, [const(at + i * 2 + half)])
+                for v in columns:
+                    place = const(i * tile.columns + v)
+                    pair = tirx.BufferLoad(pairs, [const(v)])
+                    value = called("smlad", factor, pair, tirx.BufferLoad(sums, [place]))
+                    steps.append(_store_at(sums, value, const(0), place))
+        return sequence(steps)
+
+    # Results
+
+    def stored(self, tile: Tile, sums: Buffer, place: Strip, panel: Expr) -> tirx.Stmt:
+        """Store the sums in the columns that exist."""
+        columns, known = as_index(self.product.columns.extent), static(self.product.columns.extent)
+        code = Code()
+        spilled = local("spilled", tile.rows * tile.columns, "int32")
+        code.add(tirx.AllocBuffer(spilled))
+        for n in range(tile.rows * tile.columns):
+            code.add(_store_at(spilled, tirx.BufferLoad(sums, [const(n)]), const(0), const(n)))
+        count: Expr = const(tile.columns)
+        if known is None or known % tile.columns:
+            count = code.let("columns", tirx.min(count, columns - panel * tile.columns))
+
+        def element(j: Expr, i: Expr) -> tirx.Stmt:
+            return self.store(place, panel, i, j, tirx.BufferLoad(spilled, [i * tile.columns + j]))
+
+        code.add(loop("j", count, lambda j: loop("i", tile.rows, partial(element, j))))
+        return code.statement()
+
+
+def _bits(dot: Dot) -> int:
+    return 32 if dot.left == "int32" else 16
+
+
+def called(name: str, *operands: Expr) -> Expr:
+    """A call of a function of `codegen.c.words`."""
+    return tirx.call_pure_extern("int32", name, *operands)
+
+
+def word(buffer: Buffer, offset: Expr) -> Expr:
+    """Four neighbouring 8-bit integers."""
+    return called("load_4x8", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
+
+
+def pointer(name: str, buffer: Buffer, offset: Expr) -> tuple[Buffer, list[tirx.Stmt]]:
+    """The part of a buffer from `offset` on, and the statements that declare it. The offset is stored, because passes
+    that name common parts of expressions do not look into declarations."""
+    view, start = local(name, 1, dtype_of(buffer)), local(f"{name}_start", 1, "int64")
+    at = tirx.BufferLoad(start, [const(0)])
+    declared = tirx.DeclBuffer(view, data=tirx.address_of(tirx.BufferLoad(buffer, [at])))
+    return view, [tirx.AllocBuffer(start), _store_at(start, offset, const(0), const(0)), declared]
+
+
+def _store_at(buffer: Buffer, value: Expr, start: Expr, offset: Expr) -> tirx.Stmt:
+    return tirx.BufferStore(buffer, value, [start + offset])
