@@ -37,5 +37,7 @@ int main(void) {
     show("output", net_run(&model, inputs, outputs));
     outputs[0].data = y;
     show("again", net_run(&model, inputs, outputs));
+    printf("checksum: %d\n", dk_crc32(&net_weights, NET_WEIGHTS_BYTES) == NET_WEIGHTS_CRC32);
+    printf("of nine digits: %08lx\n", (unsigned long)dk_crc32("123456789", 9));
     return 0;
 }

@@ -121,6 +121,8 @@ def test_a_model_that_cannot_start_stays_refused(compiler: str, tmp_path: Path) 
         "input: 3 input 'x' is in the arena, which a run overwrites",
         "output: 3 output 'y' is in the arena, which a run overwrites",
         "again: 0 ",
+        "checksum: 1",
+        "of nine digits: cbf43926",
     ]
 
 

@@ -185,6 +185,22 @@ dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count
     return refuse(model, DK_ERROR_CPU);
 }
 
+uint32_t dk_crc32(const void* data, size_t bytes) {
+    /* The remainders of four bits. */
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    const unsigned char* at = data;
+    uint32_t rest = 0xffffffffu;
+    for (; bytes > 0; --bytes, ++at) {
+        rest ^= *at;
+        rest = rest >> 4 ^ table[rest & 15];
+        rest = rest >> 4 ^ table[rest & 15];
+    }
+    return ~rest;
+}
+
 /* Inputs */
 
 int64_t dk_tensor_bytes(const dk_tensor* tensor) {

@@ -197,6 +197,9 @@ const char* dk_dtype_name(dk_dtype dtype);
 /* Give the model another arena (for example a larger one, after DK_ERROR_ARENA). Nothing need be copied to it. */
 dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes);
 
+/* The CRC-32 of some bytes (IEEE 802.3), to compare weights with the number in weights.h. */
+uint32_t dk_crc32(const void* data, size_t bytes);
+
 /* The rest is for generated code. */
 
 /* Set the flag of a struct that is used from now on; returns 0 if it is set. A CPU without atomic instructions

@@ -8,6 +8,7 @@ the same way.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from deploykit.basics.mapped import forget
+from deploykit.basics.mapped import forget, pieces
 from deploykit.compiler.codegen.c.types import float_literal, integer_literal, storage_type
 from deploykit.compiler.codegen.host.identifiers import Names
 from deploykit.compiler.codegen.host.identifiers import prefix as prefix_of
@@ -82,16 +83,32 @@ def write_bytes_c(data: bytes, prefix: str, what: str, folder: Path) -> None:
 
 def _header(program: Program, prefix: str) -> str:
     members = [line for name, constant, gap in _layout(program) for line in _members(name, constant, gap)]
-    return _declared(prefix, "weights", "_init", members or ["unsigned char none;"])
+    name, macro = f"{prefix}_weights", f"{prefix}_weights".upper()
+    checksum = (
+        f"/* Compare with dk_crc32(&{name}, {macro}_BYTES) to find weights that have changed in flash. */\n"
+        f"#define {macro}_CRC32 0x{_checksum(program):08x}u\n\n"
+    )
+    return _declared(prefix, "weights", "_init", members or ["unsigned char none;"], checksum)
 
 
-def _declared(prefix: str, what: str, taker: str, members: Sequence[str]) -> str:
+def _checksum(program: Program) -> int:
+    """The CRC-32 of `weights.bin`."""
+    found = 0
+    for _, constant, gap in _layout(program):
+        for _, piece in pieces(little_endian(constant.data)):
+            found = zlib.crc32(piece.data, found)
+        found = zlib.crc32(bytes(gap), found)
+        forget(constant.data)
+    return found
+
+
+def _declared(prefix: str, what: str, taker: str, members: Sequence[str], macros: str = "") -> str:
     """A header with a constant struct, which the function that ends with `taker` takes."""
     upper, macro = f"{prefix}_{what}".upper(), f"{prefix}_{what}_h".upper()
     name = f"{prefix}_{what}"
     return (
         f"/* The {what} of {prefix}: pass `&{name}` and {upper}_BYTES to {prefix}{taker}. */\n"
-        f'#ifndef {macro}\n#define {macro}\n\n#include "deploykit.h"\n\n'
+        f'#ifndef {macro}\n#define {macro}\n\n#include "deploykit.h"\n\n{macros}'
         f"typedef struct {name}_t {{\n"
         + "".join(f"    {member}\n" for member in members)
         + f"}} {name}_t;\n\nextern const {name}_t {name};\n\n#endif\n"

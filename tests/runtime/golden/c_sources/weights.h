@@ -4,6 +4,9 @@
 
 #include "deploykit.h"
 
+/* Compare with dk_crc32(&mlp_weights, MLP_WEIGHTS_BYTES) to find weights that have changed in flash. */
+#define MLP_WEIGHTS_CRC32 0xa213658eu
+
 typedef struct mlp_weights_t {
     float w[32]; /* [8, 4] */
     float v[12]; /* [4, 3] */
