@@ -97,7 +97,7 @@ class Value:
 @dataclass(frozen=True, eq=False)
 class Quantized:
     """The source of a dequantised value, `(x - zero) * scale`, with one scale in all or one per position of `axis`.
-    `restored` gives the value of other integers with the same scale; `None` if the value is a constant, or not `whole`."""
+    `restored` gives the value of other integers with the same scale; `None` if there are several."""
 
     x: Value
     scale: Value

@@ -77,8 +77,8 @@ def _panel_vectors(device: Device) -> int:
 
 
 PORTABLE, FEW_COLUMNS = (4, 5, 3), 16
-"""The columns of a panel on devices without vectors, the best first, and the number of columns of which padding would be
-a large part."""
+"""The columns of a panel on devices without vectors, the best first. With so few columns, padding would be a large part
+of the panels."""
 
 CHAINS = 8
 """The vectors of sums that keep the multipliers busy: the latency of a multiplication times the number that begin in a
