@@ -46,6 +46,7 @@ PROJECT_FILES = (EXAMPLE, "Makefile", "CMakeLists.txt", "README.md")
 class EmbeddedTarget:
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
+    least_quantized = 256
 
     def check(self) -> Availability:
         try:
