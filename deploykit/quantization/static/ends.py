@@ -7,7 +7,7 @@ x: float -> QuantizeLinear -> q ...      becomes      q: int8 ..., called x
 from __future__ import annotations
 
 import onnx
-from onnx import helper
+from onnx import TensorProto
 
 from deploykit.errors import UsageError
 
@@ -63,5 +63,5 @@ def _output(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> bool:
 def _retyped(graph: onnx.GraphProto, value: onnx.ValueInfoProto, node: onnx.NodeProto) -> None:
     """Give an end the dtype of the zero point of its conversion; without one, it is uint8."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
-    dtype = types[node.input[2]] if len(node.input) > 2 and node.input[2] in types else helper.TensorProto.UINT8
+    dtype = types[node.input[2]] if len(node.input) > 2 and node.input[2] in types else TensorProto.UINT8
     value.type.tensor_type.elem_type = dtype

@@ -143,7 +143,7 @@ def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:
     names = {dim.var: dim.name for dim in dims}
     shape = tuple(_extent(extent, names) for extent in port.shape)
     instance = port.instance and tuple(n if isinstance(n, str) else _extent(n, names) for n in port.instance)
-    affine = port.quantization and AffineEntry(**asdict(port.quantization))
+    affine = None if port.quantization is None else AffineEntry(**asdict(port.quantization))
     return PortEntry(name=port.name, dtype=port.dtype, shape=shape, instance=instance, quantization=affine)
 
 

@@ -55,9 +55,15 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
     more columns. Without vectors, few columns get the panels with the least padding."""
     lanes, count = device.lanes(bits_of(dtype)), static(columns)
     if lanes == 1:
-        few = count is not None and 0 < count <= FEW_COLUMNS
-        return min(count, min(PORTABLE, key=lambda width: -count % width)) if few else PORTABLE[0]
+        return PORTABLE[0] if count is None else _portable_width(count)
     return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
+
+
+def _portable_width(columns: int) -> int:
+    """The columns of a panel on a device without vectors."""
+    if not 0 < columns <= FEW_COLUMNS:
+        return PORTABLE[0]
+    return min(columns, min(PORTABLE, key=lambda width: -columns % width))
 
 
 def _panel_vectors(device: Device) -> int:
