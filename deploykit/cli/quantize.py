@@ -98,7 +98,8 @@ def quantize(
 
 
 def _show(found: Quantized, output: Path) -> None:
-    runs = f"{found.compared} runs that calibration has not seen" if found.held_out else "the runs of calibration"
+    count = "1 run" if found.compared == 1 else f"{found.compared} runs"
+    runs = f"{count} that calibration has not seen" if found.held_out else "the runs of calibration"
     rows = table("output", ">max error", ">largest number", ">cosine", ">same argmax", title=f"Accuracy over {runs}")
     for each in found.outputs:
         share = "" if each.same_argmax is None else f"{each.same_argmax:.1%}"
