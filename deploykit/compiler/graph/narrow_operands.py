@@ -4,7 +4,8 @@
 
 A dequantised tensor takes four times the memory of its integers, and computing an element again takes less time than
 reading it from memory. So a kernel that makes floats of smaller integers, element by element, is merged into those that
-read its result: a pooling, a softmax, a sum of two branches. Results keep their bits.
+read its result: a pooling, a softmax, a sum of two branches. Elements are added in the same order as before. Where a
+CPU fuses multiplication and addition, a sum of such elements is rounded once per element instead of twice.
 
 It stays where it is if one of its readers needs the floats in memory: a product or a convolution, a kernel written as
 loops, a call, or the model's output. The pass runs before the fusion by classes of kernels, which would otherwise
