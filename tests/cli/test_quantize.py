@@ -124,6 +124,23 @@ def test_samples_in_a_folder_and_an_old_opset(deploykit: Callable[..., Any], tmp
     np.testing.assert_allclose(ran(place, x), ran(path, x), atol=0.1)
 
 
+def test_tensors_of_zeros_lose_nothing(deploykit: Callable[..., Any], tmp_path: Path) -> None:
+    path, given = tmp_path / "masked.onnx", tmp_path / "in.npz"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        masked (float[n, s, 6] x, int64[n, s, 1] mask) => (float[n, s, 7] y) {
+        m = Cast<to = 1>(mask)  bias = Sub(one, m)  a = Add(x, bias)  y = MatMul(a, w) }"""
+    proto = seeded(text, {"w": (6, 7)})
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1), "one"))
+    onnx.save(proto, path)
+    x = np.random.default_rng(0).standard_normal((10, 5, 6))
+    np.savez(given, x=x, mask=np.ones((10, 5, 1), np.int32))
+    done = deploykit("quantize", path, "--calibrate", given, "-o", tmp_path / "int8.onnx", "--json")
+    assert done.code == 0, done.err
+    tensors = [layer["tensor"] for layer in done.document["layers"]]
+    assert "a" in tensors
+    assert "bias" not in tensors
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"picture": np.zeros((2, 3, 8, 9))}, "the model has no input 'picture'; it takes image"),
     "rank": ({"image": np.zeros((2, 72))}, "array 'image' is float64[2, 72], and the input is float32[?, 3, 8, 9]"),

@@ -91,7 +91,8 @@ class Reader(CalibrationDataReader):  # type: ignore[misc]
 
 
 def layers_that_lose_most(before: Path, after: Path, feeds: Sequence[Feed], folder: Path) -> list[LayerLoss]:
-    """The tensors with the lowest ratios, the worst first. `folder` is for files of the measurement."""
+    """The tensors with the lowest ratios, the worst first. Those that are all zeros, as masks may be, are left out.
+    `folder` is for files of the measurement."""
     values = []
     for index, model in enumerate((before, after)):
         marked = folder / f"with_tensors_{index}.onnx"
@@ -103,6 +104,6 @@ def layers_that_lose_most(before: Path, after: Path, feeds: Sequence[Feed], fold
     found = [
         LayerLoss(name, nodes[name].name, nodes[name].op_type, float(error["xmodel_err"]))
         for name, error in errors.items()
-        if name in nodes and "xmodel_err" in error
+        if name in nodes and "xmodel_err" in error and any(np.any(part) for part in matched[name]["float"])
     ]
     return sorted(found, key=lambda loss: loss.decibels)[:SHOWN]
