@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto
 
 import deploykit as dk
+from bench.models import MODELS
 from tests.seeded import seeded
 
 CONVOLUTIONS = """<ir_version: 8, opset_import: ["" : 17]> net (float[b, 3, 8, 9] image) => (float[b, 5] scores) {
@@ -122,6 +123,22 @@ def test_samples_in_a_folder_and_an_old_opset(deploykit: Callable[..., Any], tmp
     assert (done.document["calibrated"], done.document["held_out"]) == (4, False)
     x = np.load(folder / "1.npz")["x"][:2].astype("float32")
     np.testing.assert_allclose(ran(place, x), ran(path, x), atol=0.1)
+
+
+@pytest.mark.slow
+def test_nothing_else_is_written(
+    deploykit: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime cannot infer all symbolic shapes of this transformer, and writes what it has beside itself."""
+    path, given, work = tmp_path / "minilm.onnx", tmp_path / "in.npz", tmp_path / "work"
+    onnx.save(MODELS["minilm"](), path)
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    np.savez(given, **{name: np.random.default_rng(0).integers(0, 2, (6, 16)) for name in names})
+    work.mkdir()
+    monkeypatch.chdir(work)
+    done = deploykit("quantize", path, "--calibrate", given)
+    assert done.code == 0, done.err
+    assert [file.name for file in work.iterdir()] == ["int8.onnx"]
 
 
 def test_tensors_of_zeros_lose_nothing(deploykit: Callable[..., Any], tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import contextlib
 import difflib
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,8 @@ loses least information."""
 Ends = Literal["float", "int8"]
 
 _CALIBRATION = {"minmax": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
+
+_PREPARE = "onnxruntime.quantization.preprocess"
 
 _PER_CHANNEL = 13
 """The first opset whose DequantizeLinear takes a scale for each channel."""
@@ -169,17 +173,16 @@ def _names(operator: str, index: int) -> Iterator[str]:
 
 def _prepared(proto: onnx.ModelProto, folder: Path) -> Path:
     """The model with constants folded and shapes inferred; symbolic shapes where that succeeds."""
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
     source, prepared = folder / "model.onnx", folder / "prepared.onnx"
     onnx.save(proto, source)
-    try:
-        with _quietly("prepare the model"):
-            quant_pre_process(str(source), str(prepared))
-    except UnsupportedModelError:
-        with _quietly("prepare the model"):
-            quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-    return prepared
+    # ONNX Runtime writes what it could not infer into the working directory, so the work has a process of its own.
+    command = [sys.executable, "-m", _PREPARE, "--input", str(source), "--output", str(prepared)]
+    for options in ([], ["--skip_symbolic_shape", "True"]):
+        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and prepared.is_file():
+            return prepared
+    last = (done.stderr.strip() or "it gave no reason").splitlines()[-1]
+    raise UnsupportedModelError(f"ONNX Runtime cannot prepare the model: {last}")
 
 
 def _kept(prepared: Path, keep: Sequence[str]) -> list[str]:
