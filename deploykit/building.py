@@ -160,7 +160,7 @@ def build(
         check_output(Path(output))
     # An artifact for this machine is measured itself; for others there is a build for this machine.
     here = place.name == "host" and platform.cpu == "native"
-    quantization = _quantization(chosen(QuantizeOptions, options), here=here) if quantizes else None
+    quantization = _quantization(chosen(QuantizeOptions, options), place, here=here) if quantizes else None
     asked = chosen(CheckOptions, options)
     if quantization is None:
         check = final_check(model, frontend, place, platform.cpu, asked)
@@ -212,7 +212,7 @@ def _build_together(
     if watch.dump_dir or watch.stop_after or options.get("check"):
         raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
     check_output(output)
-    quantization = _quantization(chosen(QuantizeOptions, options), here=False) if _quantizes(options) else None
+    quantization = _quantization(chosen(QuantizeOptions, options), place, here=False) if _quantizes(options) else None
     package = PackageOptions(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
@@ -273,11 +273,13 @@ def _quantizes(options: Mapping[str, Any]) -> bool:
     return options.get("quantize") is not None or options.get("head") is not None
 
 
-def _quantization(options: QuantizeOptions, *, here: bool) -> Quantization:
+def _quantization(options: QuantizeOptions, target: Target, *, here: bool) -> Quantization:
+    from deploykit.compiler.graph.quantize_weights import LEAST
     from deploykit.dynamic.files import read_samples
     from deploykit.quantization import Quantization
 
     texts = [] if options.samples is None else read_samples(Path(options.samples))
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{options.samples} is no list of texts")
-    return Quantization(options.quantize, options.head, texts, here)
+    least = getattr(target, "least_quantized", LEAST)
+    return Quantization(options.quantize, options.head, texts, here, least)

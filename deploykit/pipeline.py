@@ -45,6 +45,7 @@ from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.join_scalars import join_scalars
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.merge_kernels import merge_kernels
+from deploykit.compiler.graph.narrow_operands import narrow_operands
 from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
@@ -263,6 +264,8 @@ def kernels(
     if device.fixed_point:
         module = unused(in_fixed_point(module))
     fused = relax.transform.AnnotateTIROpPattern()(module)
+    if fuse and gpu is None:
+        fused = unused(narrow_operands(fused, note))
     if fuse and gpu is None and device.vector_bits:
         fused = unused(gather_in_products(fused, note))
     if fuse:

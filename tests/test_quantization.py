@@ -119,7 +119,7 @@ def test_tensors(tmp_path: Path) -> None:
     done = ran("deploykit", "build", product(tmp_path / "p.onnx"), "--quantize", "int8", "-o", tmp_path / "d", "--json")
     assert done.returncode == 0, done.stderr
     bytes_of, change = json.loads(done.stdout)["manifest"]["notes"]
-    assert bytes_of == "the weights of 1 product and 0 tables are int8: 0.0 instead of 0.1 MB"
+    assert bytes_of == "the weights of 1 product and 0 tables are int8: 17,160 instead of 66,560 bytes"
     found = re.fullmatch(r"results for random inputs change: y by (.*)% \(root.*\)", change)
     assert found is not None
     assert 0.1 < float(found[1]) < 3
@@ -172,6 +172,21 @@ def test_refused(tmp_path: Path, options: dict[str, object], message: str) -> No
 def test_nothing_to_quantise(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to quantise: no product and no table has a float32 weight of 16,384"):
         Quantization().quantized(deploykit.load(folder_of(tmp_path / "model", "bert-classes")))
+
+
+def test_boards_have_smaller_weights(tmp_path: Path) -> None:
+    path, outputs = tmp_path / "p.onnx", {}
+    onnx.save(seeded(PRODUCT.replace("130", "10").replace("128", "30"), {"w": (30, 10)}), path)
+    for kind in (None, "int8"):
+        place = tmp_path / str(kind)
+        artifact = deploykit.build(path, "embedded", {"b": (1, 3)}, place, quantize=kind)
+        with deploykit.open(place) as session:
+            outputs[kind] = session(x=np.random.default_rng(0).standard_normal((3, 30), np.float32))["y"]
+    assert artifact is not None
+    assert artifact.manifest.notes[0] == "the weights of 1 product and 0 tables are int8: 340 instead of 1,200 bytes"
+    np.testing.assert_allclose(outputs["int8"], outputs[None], atol=0.03 * np.abs(outputs[None]).max())
+    with pytest.raises(UsageError, match="16,384 elements; deploykit quantize"):
+        deploykit.build(path, "host", {"b": (1, 3)}, tmp_path / "host", quantize="int8")
 
 
 def test_a_dynamic_model() -> None:

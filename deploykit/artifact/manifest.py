@@ -43,19 +43,28 @@ _SAMPLES, _SAMPLE_BYTES = 64, 64 << 10
 """How many pieces of a large file are compressed for that estimate, and the bytes of each."""
 
 
+class AffineEntry(Entry):
+    """What the integers of a quantised tensor mean: `(integer - zero_point) * scale`."""
+
+    scale: float
+    zero_point: int
+
+
 class PortEntry(Entry):
     """An input, output or state. `instance` is the shape of one instance of a ragged tensor (see
-    `deploykit.compiler.model.Port`); a text that is no name of an input is a formula."""
+    `deploykit.compiler.model.Port`); a text that is no name of an input is a formula. `quantization` is set for
+    quantised integers with a single scale."""
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
     instance: tuple[int | str, ...] | None = None
+    quantization: AffineEntry | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if name != "instance" or value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class DimEntry(Entry):

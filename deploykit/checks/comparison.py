@@ -30,10 +30,20 @@ value measured was 9.6, with a model of a variance and a quantised model at 60 i
 _WIDE = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
+_STEP = 1.001
+"""The tolerance of a dequantised output in steps: one, with room for the rounding of the product with the scale."""
+
+
 @dataclass(frozen=True)
 class Tolerance:
     rtol: float
     atol: float
+
+
+def tolerance_of_steps(step: float) -> Tolerance:
+    """How far two correct implementations of a quantised model may differ where neighbouring numbers of an output are
+    `step` apart: floats that are added in another order may round to the next integer."""
+    return Tolerance(0.0, _STEP * step)
 
 
 def tolerance_of(dtype: np.dtype[Any]) -> Tolerance:
@@ -56,7 +66,8 @@ class Difference:
 
     `tolerances` is the largest error of an element divided by its tolerance (by 1 if that is 0), `mean_tolerances` the
     root mean square of these ratios. `roundings` is the error divided by the effect of rounding on the expected output
-    (`checks.rounding`), None if that is not known.
+    (`checks.rounding`), None if that is not known. `step` is the distance of neighbouring numbers of a quantised
+    output, None for other outputs.
     """
 
     name: str
@@ -71,6 +82,12 @@ class Difference:
     tolerances: float = 0.0
     mean_tolerances: float = 0.0
     roundings: float | None = None
+    step: float | None = None
+
+    @property
+    def steps(self) -> float | None:
+        """The largest error in steps of a quantised output."""
+        return None if self.step is None else self.absolute / self.step
 
     @property
     def within(self) -> bool:

@@ -12,7 +12,7 @@ exactly that value. Constants of a few elements stay too, because they may be si
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,12 +24,14 @@ from onnx import external_data_helper, helper, numpy_helper
 
 from deploykit.basics.scratch import Scratch
 from deploykit.checks import reference as references
-from deploykit.checks.comparison import Difference, compare_values
+from deploykit.checks.comparison import Difference
 from deploykit.errors import UsageError
 from deploykit.frontends.onnx.graphs import nested
-from deploykit.sessions.structure import Structure
 
 _Graph: TypeAlias = onnx.GraphProto | onnx.FunctionProto
+
+Compare: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Difference]]
+"""The errors of each output, from outputs and the expected ones."""
 
 DRAWS = 3
 
@@ -50,13 +52,13 @@ def spreads(
     reference: str,
     inputs: Mapping[str, Any],
     expected: Mapping[str, Any],
-    outputs: Sequence[Structure],
+    compare: Compare,
     around: Callable[[references.Runner], references.Runner] = lambda run: run,
 ) -> dict[str, Difference]:
     """How far rounding moves each array of `expected`, by name: the largest errors of `DRAWS` runs on moved numbers.
 
-    `expected` is the result of `reference` for `inputs`. Each model runs as `around` says. The result is empty if the
-    model is too large, or if a run fails or gives other shapes.
+    `expected` is the result of `reference` for `inputs`; `compare` gives the errors of others. Each model runs as
+    `around` says. The result is empty if the model is too large, or if a run fails or gives other shapes.
     """
     found: dict[str, Difference] = {}
     try:
@@ -64,17 +66,16 @@ def spreads(
             generator = np.random.default_rng(seed)
             run = around(_moved_model(model, reference, generator))
             actual = run({name: _moved_value(value, generator) for name, value in inputs.items()})
-            for output in outputs:
-                for difference in compare_values(output, actual[output.name], expected[output.name]):
-                    if difference.problem:
-                        return {}
-                    known = found.get(difference.name, difference)
-                    found[difference.name] = replace(
-                        difference,
-                        absolute=max(difference.absolute, known.absolute),
-                        tolerances=max(difference.tolerances, known.tolerances),
-                        mean_tolerances=max(difference.mean_tolerances, known.mean_tolerances),
-                    )
+            for difference in compare(actual, expected):
+                if difference.problem:
+                    return {}
+                known = found.get(difference.name, difference)
+                found[difference.name] = replace(
+                    difference,
+                    absolute=max(difference.absolute, known.absolute),
+                    tolerances=max(difference.tolerances, known.tolerances),
+                    mean_tolerances=max(difference.mean_tolerances, known.mean_tolerances),
+                )
     except Exception:  # noqa: BLE001  # each reference raises exceptions of its own
         return {}
     return found

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ from deploykit.basics.installation import full_package_needed
 from deploykit.basics.sizes import whole
 from deploykit.checks import reference as references
 from deploykit.checks import samples
-from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values
+from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_values, tolerance_of_steps
 from deploykit.checks.lengths import largest_sums, sums_of
 from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
 from deploykit.errors import ArtifactError, ShapeError, UsageError
+from deploykit.frontends.onnx.quantized_ports import steps_of
+from deploykit.frontends.onnx.reader import read
 from deploykit.sessions.session import Session
 from deploykit.sessions.session import open as open_artifact
 
@@ -94,6 +96,15 @@ class _Trial:
     run_reference: references.Runner
     sources: Mapping[str, Source]
     tolerance: Tolerance | None = None
+    steps: Mapping[str, float] = field(default_factory=dict)
+
+    def compare(self, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
+        """The errors of each output. Those of a quantised one have its step."""
+        for structure in self.session.manifest.given:
+            name, step = structure.name, self.steps.get(structure.name)
+            allowed = self.tolerance or (None if step is None else tolerance_of_steps(step))
+            for difference in compare_values(structure, actual[name], expected[name], allowed):
+                yield replace(difference, step=step)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs of the artifact, as those of the reference are."""
@@ -109,7 +120,8 @@ def _trial(
     tolerance: Tolerance | None = None,
 ) -> _Trial:
     run, padded = references.load(model, reference), padded_form(session.manifest, model)
-    return _Trial(session, model, reference, padded, padded.around(run) if padded else run, sources, tolerance)
+    around = padded.around(run) if padded else run
+    return _Trial(session, model, reference, padded, around, sources, tolerance, steps_of(read(model)))
 
 
 @full_package_needed()
@@ -239,7 +251,7 @@ def undecided(report: Report) -> Iterator[str]:
             if difference.undecided:
                 yield (
                     f"output '{difference.name}' at {sizes_text(check)} differs from {report.reference} by "
-                    f"{difference.absolute:.3g}, {difference.roundings:.1f} times the effect of changing weights and "
+                    f"{error_text(difference)}, {difference.roundings:.1f} times the effect of changing weights and "
                     "inputs in their last bit: not judged; give typical values with --input"
                 )
 
@@ -252,8 +264,16 @@ def fault(difference: Difference) -> str:
         return f"{difference.outside:,} strings differ, the first at {list(difference.worst or ())}"
     return (
         f"{difference.outside:,} elements out of tolerance, worst at {list(difference.worst or ())}, "
-        f"largest error {difference.absolute:.3g}"
+        f"largest error {error_text(difference)}"
     )
+
+
+def error_text(difference: Difference) -> str:
+    """The largest error of an output, for a quantised one in steps: `2 steps of 0.0213`."""
+    if difference.steps is None or difference.step is None:
+        return f"{difference.absolute:.3g}"
+    number = f"{difference.steps:.3g}"
+    return f"{number} {'step' if number == '1' else 'steps'} of {difference.step:.3g}"
 
 
 def sizes_text(check: CheckedRun) -> str:
@@ -351,11 +371,7 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Checke
         expected = trial.run_reference(arrays)
     except Exception as error:  # each reference raises exceptions of its own
         raise ReferenceRefusal(f"the reference cannot run the model at {dims}: {error}") from error
-    differences = tuple(
-        difference
-        for structure in manifest.given
-        for difference in compare_values(structure, actual[structure.name], expected[structure.name], trial.tolerance)
-    )
+    differences = tuple(trial.compare(actual, expected))
     check = CheckedRun(dims, differences)
     if not check.within and not _repeats(trial, arrays, expected):
         return CheckedRun(
@@ -368,11 +384,7 @@ def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> Checke
 def _repeats(trial: _Trial, inputs: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     """Whether the reference gives the same results again."""
     again = trial.run_reference(inputs)
-    return all(
-        difference.within
-        for structure in trial.session.manifest.given
-        for difference in compare_values(structure, again[structure.name], expected[structure.name], trial.tolerance)
-    )
+    return all(difference.within for difference in trial.compare(again, expected))
 
 
 def _with_spreads(
@@ -381,7 +393,7 @@ def _with_spreads(
     from deploykit.checks.rounding import spreads
 
     around = trial.padded.around if trial.padded else lambda run: run
-    found = spreads(trial.model, trial.reference, inputs, expected, trial.session.manifest.given, around)
+    found = spreads(trial.model, trial.reference, inputs, expected, trial.compare, around)
     differences = (d.in_roundings(found[d.name]) if d.name in found else d for d in check.differences)
     return replace(check, differences=tuple(differences))
 

@@ -20,6 +20,7 @@ from deploykit.cli.chat import chat
 from deploykit.cli.doctor import doctor
 from deploykit.cli.frontends import frontends
 from deploykit.cli.inspect import inspect
+from deploykit.cli.quantize import quantize
 from deploykit.cli.run import run
 from deploykit.cli.targets import targets
 from deploykit.cli.trying import try_
@@ -35,7 +36,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 results differ, 2 wrong use, 3 unsupported model, 4 missing tool, "
     "70 a defect of deploykit.",
 )
-for _verb in (build, run, chat, try_, verify, bench, inspect, targets, boards, frontends, doctor):
+for _verb in (build, quantize, run, chat, try_, verify, bench, inspect, targets, boards, frontends, doctor):
     app.command(_verb.__name__.rstrip("_"))(_verb)
 
 

@@ -146,12 +146,12 @@ def _show(report: Report) -> None:
 
 
 def _cells(difference: Difference) -> tuple[str | Text, ...]:
-    from deploykit.checks.verify import fault
+    from deploykit.checks.verify import error_text, fault
 
     if difference.undecided:
         verdict = doubtful(f"not judged: {difference.roundings:.1f} times the effect of rounding")
     else:
         verdict = good("within tolerance") if difference.within else bad(fault(difference))
-    numbers = (f"{difference.absolute:.3g}", f"{difference.relative:.3g}")
+    numbers = (error_text(difference), f"{difference.relative:.3g}")
     ulp = "" if difference.ulp is None else f"{difference.ulp:,}"
     return (difference.name, str(list(difference.shape)), *numbers, ulp, verdict)

@@ -37,18 +37,29 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class Affine:
+    """What quantised integers mean: `(integer - zero_point) * scale`."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
 class Port:
     """One input or output of the model, as the user names it. `dtype` is logical: `float32`, `bfloat16`, `int4` (one
     element per byte), `bool`, ...; `shape` is over dims and, for outputs, possibly over data dims.
 
     A ragged port holds the instances of a batch one after the other, without padding. `instance` is the shape of one of
     them: a name stands for the input of that name, which has the extent of each instance. If only the first extent of
-    an instance is such a name, `shape` is the sum of these extents and then the other extents; else it is flat."""
+    an instance is such a name, `shape` is the sum of these extents and then the other extents; else it is flat.
+
+    `quantization` is set for integers that the model dequantises, or has quantised, with a single scale."""
 
     name: str
     dtype: str
     shape: tuple[IntExpr, ...]
     instance: tuple[IntExpr | str, ...] | None = None
+    quantization: Affine | None = None
 
 
 @dataclass(frozen=True)

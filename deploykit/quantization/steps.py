@@ -118,6 +118,8 @@ def _with_head(model: ImportedModel, kind: Kind, least: int) -> ImportedModel:
 
 
 def _sizes(found: Quantized) -> str:
+    if found.before < 1e6:
+        return f"{found.after:,} instead of {found.before:,} bytes"
     return f"{found.after / 1e6:,.1f} instead of {found.before / 1e6:,.1f} MB"
 
 
@@ -137,7 +139,10 @@ def _built(model: ImportedModel | Path, output: Path) -> Path:
 
 def _why_nothing(kind: Kind, found: Quantized, least: int) -> str:
     if not found.beyond:
-        return f"no product and no table has a float32 weight of {least:,} elements"
+        return (
+            f"no product and no table has a float32 weight of {least:,} elements; deploykit quantize, with samples of "
+            "the inputs, quantises convolutions, too"
+        )
     instead = "" if kind.instead is None else f"; try --quantize {kind.instead}"
     return f"{_count(found.beyond, 'large weight')} cannot be {kind.name}, for {kind.beyond}{instead}"
 

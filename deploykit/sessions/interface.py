@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deploykit.artifact.manifest import Manifest, PortEntry
+from deploykit.artifact.manifest import AffineEntry, Manifest, PortEntry
 from deploykit.sessions.structure import Structure
 
 
@@ -17,7 +17,8 @@ class ValueInfo:
     `shape` has numbers, names of dims, and formulas over them; `bounds` gives the least and the greatest value of each
     of these dims, None where there is no bound. `kind` says what the value is: a `tensor`; a `ragged` tensor, a list of
     arrays of which `shape` is that of one; a tensor of `string`s; a `sequence` or an `optional`, which consist of
-    `items`; or `nothing`. An `instance` is a parameter of a dynamic model or what it returns, and `dtype` its type."""
+    `items`; or `nothing`. An `instance` is a parameter of a dynamic model or what it returns, and `dtype` its type.
+    `quantization` is set for integers that stand for `(integer - zero_point) * scale`."""
 
     name: str
     dtype: str
@@ -25,6 +26,7 @@ class ValueInfo:
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     kind: str = "tensor"
     items: tuple[ValueInfo, ...] = ()
+    quantization: AffineEntry | None = None
 
     def __str__(self) -> str:
         if self.kind == "instance":
@@ -95,4 +97,4 @@ def _tensor(manifest: Manifest, port: PortEntry, structure: Structure) -> ValueI
     names = set(re.findall(r"[A-Za-z_]\w*", " ".join(map(str, port.shape))))
     bounds = {dim.name: (dim.minimum, dim.maximum) for dim in manifest.dims if dim.name in names}
     kind = "ragged" if ragged else structure.kind
-    return ValueInfo(structure.name, port.dtype, shape, bounds, kind)
+    return ValueInfo(structure.name, port.dtype, shape, bounds, kind, quantization=port.quantization)

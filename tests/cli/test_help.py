@@ -11,7 +11,7 @@ from deploykit.cli.build import Stage
 from deploykit.cli.verify import Reference
 from deploykit.targets.base import target_names
 
-VERBS = ("build", "run", "try", "verify", "bench", "inspect", "targets", "doctor")
+VERBS = ("build", "quantize", "run", "try", "verify", "bench", "inspect", "targets", "doctor")
 
 
 def words(text: str) -> str:

@@ -20,8 +20,8 @@ from tvm import ir, relax, tirx
 
 from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.graph.bindings import Graph, arguments_of, operator_of, rewritten
-from deploykit.compiler.graph.merge_kernels import merge_kernels, merged_kernel
-from deploykit.compiler.graph.outline import outlined, same_call
+from deploykit.compiler.graph.merge_kernels import merge_kernels
+from deploykit.compiler.graph.outline import one_kernel, outlined, same_call
 from deploykit.compiler.schedules.driver import prepared
 from deploykit.compiler.schedules.kernel.stages import Nest, Stage
 from deploykit.compiler.schedules.pointwise.elementwise import guarded
@@ -58,15 +58,7 @@ class _Kernels:
 
     def together(self, group: Sequence[relax.Binding]) -> tuple[Stage, ...] | Declined:
         """The stages of the bindings' kernels as one kernel, if they form one loop over rows."""
-        names = dict.fromkeys(binding.value.args[0] for binding in group)
-        builder = relax.BlockBuilder(ir.IRModule({name: self.mod[name] for name in names}))
-
-        def emitted(binding: relax.Binding, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
-            return same_call(builder, binding.value, values)
-
-        call = outlined(builder, "rows", group, emitted)
-        mod = builder.get()
-        return _by_rows(prepared(merged_kernel(mod, mod[call.op]).func))
+        return _by_rows(prepared(one_kernel(self.mod, group)))
 
 
 def _by_rows(nest: Nest | Declined) -> tuple[Stage, ...] | Declined:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tvm import ir, relax, tirx
 
 from deploykit.compiler.graph.bindings import arguments_of, operator_of
+from deploykit.compiler.graph.merge_kernels import merged_kernel
 from deploykit.compiler.operators.building.kernel_calls import is_tensor
 
 Values = dict[relax.Expr, relax.Expr]
@@ -53,6 +54,19 @@ def same_call(builder: relax.BlockBuilder, call: relax.Call, values: Values) -> 
     operands = [values.get(argument, argument) for argument in arguments_of(call)]
     given = [call.args[0], relax.Tuple(operands), *call.args[2:]]
     return builder.emit(relax.Call(call.op, given, ty_args=call.ty_args))
+
+
+def one_kernel(mod: ir.IRModule, group: Sequence[relax.Binding]) -> tirx.PrimFunc:
+    """What the kernels in `mod` that a group of bindings calls are as one kernel. `mod` stays as it is."""
+    names = dict.fromkeys(binding.value.args[0] for binding in group)
+    builder = relax.BlockBuilder(ir.IRModule({name: mod[name] for name in names}))
+
+    def emitted(binding: relax.Binding, values: Values) -> relax.Expr:
+        return same_call(builder, binding.value, values)
+
+    call = outlined(builder, "group", group, emitted)
+    found = builder.get()
+    return merged_kernel(found, found[call.op]).func
 
 
 def _integers(value: relax.Expr) -> Sequence[relax.Expr]:

@@ -21,7 +21,7 @@ from deploykit.artifact.manifest import printable
 from deploykit.compiler.dims import checked_bounds
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.model import Dim, DimBounds, ImportedModel, Port, Signature
+from deploykit.compiler.model import Affine, Dim, DimBounds, ImportedModel, Port, Signature
 from deploykit.compiler.operators.building.composite import leaves, names_of, structure_of, with_leaves
 from deploykit.compiler.operators.building.context import Context, Shared, Site, emit_function
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -47,6 +47,7 @@ from deploykit.frontends.onnx.names import dim_name, license_of
 from deploykit.frontends.onnx.node import Node, dtype_name
 from deploykit.frontends.onnx.operands import require_operands
 from deploykit.frontends.onnx.optimised import unknown_of_onnxruntime
+from deploykit.frontends.onnx.quantized_ports import of_input, of_output
 from deploykit.frontends.onnx.ranges import with_ranges
 from deploykit.frontends.onnx.reader import FILES, read
 from deploykit.frontends.onnx.registry import Spoiled, normalise_domain
@@ -191,6 +192,9 @@ class GraphImporter:
         main = emit_function(builder, "main", params, body)
         self._require_known_dims()
         outputs_as, outputs = self._interface(context, results)
+        ports = _quantized(ports, {value.name: of_input(value) for value in graph.inputs})
+        if self.finish is None:
+            outputs = _quantized(outputs, {value.name: of_output(value) for value in graph.outputs})
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
         functions[tvm_ir.GlobalVar("main")] = main
         dims = tuple(d for d in self.dims.values() if isinstance(d, Dim))
@@ -446,6 +450,11 @@ def results_of(result: registry.Result) -> tuple[AnyValue | None, ...]:
 def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) -> None:
     if declared is not None and isinstance(value, Value) and value.text is None and value.rank != len(declared):
         raise Unsupported(f"'{name}' is declared with rank {len(declared)} and has rank {value.rank}")
+
+
+def _quantized(ports: Sequence[Port], found: Mapping[str | None, Affine | None]) -> tuple[Port, ...]:
+    """Ports with what their integers mean."""
+    return tuple(replace(port, quantization=found.get(port.name)) for port in ports)
 
 
 def _all(structures: Iterable[Structure]) -> Iterator[Structure]:

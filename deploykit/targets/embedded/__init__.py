@@ -64,6 +64,7 @@ class EmbeddedTarget:
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
     Options = EmbeddedOptions
+    least_quantized = 256
 
     def __init__(self, board: Board | None = None) -> None:
         self.board = board

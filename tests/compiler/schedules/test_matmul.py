@@ -54,6 +54,16 @@ def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
         check(model(a, b), a, b)
 
 
+@devices
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 6, 7, 10, 13])
+def test_few_columns_of_a_constant(device: Device, columns: int) -> None:
+    weight = sample((9, columns))
+    model = Model(product((N, 9), weight), device)
+    for n in (0, 1, 2, 7):
+        a = sample((n, 9))
+        check(model(a), a, weight)
+
+
 @pytest.mark.sampled(part=3)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("constant", [True, False])

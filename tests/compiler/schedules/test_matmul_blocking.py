@@ -54,6 +54,13 @@ def test_the_register_tile_of_a_device(name: str, rows: int, vectors: int) -> No
     assert (tile.rows, tile.vectors) == (rows, vectors)
 
 
+@pytest.mark.parametrize(
+    ("columns", "width"), [(1, 1), (2, 2), (3, 3), (4, 4), (6, 3), (7, 4), (9, 3), (10, 5), (12, 4), (30, 4), (768, 4)]
+)
+def test_panels_of_few_columns_have_little_padding_without_vectors(columns: int, width: int) -> None:
+    assert panel_width(DEVICES["scalar-c"], "float32", const(columns)) == width
+
+
 def test_sums_that_cannot_wait_are_computed_in_one_chunk() -> None:
     for depth in (const(5000), K):
         blocking = cut(WIDE, depth, resumable=False)

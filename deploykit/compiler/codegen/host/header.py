@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from deploykit.basics.dtypes import logical_dtype
+from deploykit.compiler.codegen.c.types import float_literal
 from deploykit.compiler.codegen.host.builders import example
 from deploykit.compiler.codegen.host.identifiers import c_string, constants
 from deploykit.compiler.codegen.host.lines import in_comment, shape_text, statement
@@ -104,6 +105,8 @@ def _port(scope: Scope, table: str, constant: str, port: Port) -> dict[str, Any]
         "instance": _instance(port),
         "instance_at_bounds": _instance_at_bounds(scope.function, port),
         "constant": constant,
+        "scale": port.quantization and float_literal(port.quantization.scale, "float32"),
+        "zero_point": port.quantization and port.quantization.zero_point,
         "string": c_string(port.name),
         "dtype": logical_dtype(port.dtype).c_name,
         "rank": len(port.shape),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import tirx
 
 from deploykit.artifact.manifest import (
+    AffineEntry,
     CellEntry,
     ControlEntry,
     DimEntry,
@@ -142,7 +143,8 @@ def port_entry(port: Port, dims: Sequence[Dim]) -> PortEntry:
     names = {dim.var: dim.name for dim in dims}
     shape = tuple(_extent(extent, names) for extent in port.shape)
     instance = port.instance and tuple(n if isinstance(n, str) else _extent(n, names) for n in port.instance)
-    return PortEntry(name=port.name, dtype=port.dtype, shape=shape, instance=instance)
+    affine = None if port.quantization is None else AffineEntry(**asdict(port.quantization))
+    return PortEntry(name=port.name, dtype=port.dtype, shape=shape, instance=instance, quantization=affine)
 
 
 def _extent(extent: IntExpr, names: Mapping[tirx.Var, str]) -> int | str:

@@ -366,9 +366,10 @@ class Context:
         if any(isinstance(n, int) and n == 0 for n in shape):
             # In a reshape, Relax takes a size of 0 as the size of the source.
             return self.zeros("empty", shape, value.dtype)
+        if value.quantized is not None and value.quantized.restored is not None:
+            return value.quantized.restored(self.reshape(value.quantized.x, shape))
         result = self.bind(relax.op.reshape(self.tensor(value), relax.ShapeExpr(shape)), value.dtype, shape)
-        source = None if value.quantized is None else value.quantized.moved(lambda x: self.reshape(x, shape))
-        return replace(result, quantized=source, inexact=value.inexact)
+        return replace(result, inexact=value.inexact)
 
     def zeros(self, name: str, shape: Sequence[IntExpr], dtype: str) -> Value:
         """A tensor of zeros written by a kernel of this name. It is not a constant, so any shape is possible."""
@@ -380,6 +381,8 @@ class Context:
         if value.quantized is None:
             return self._transposed(value, order)
         source = value.quantized
+        if source.restored is not None:
+            return source.restored(self.transpose(source.x, order))
         axis = source.axis if source.whole else list(order).index(source.axis % len(order))
         source = replace(source, x=self.transpose(source.x, order), axis=axis)
         return replace(self._transposed(value, order), quantized=source, inexact=True)

@@ -96,12 +96,14 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """The source of a dequantised value, `(x - zero) * scale`, with one scale in all or one per position of `axis`."""
+    """The source of a dequantised value, `(x - zero) * scale`, with one scale in all or one per position of `axis`.
+    `restored` gives the value of other integers with the same scale; `None` if there are several."""
 
     x: Value
     scale: Value
     zero: Value | None
     axis: int
+    restored: Callable[[Value], Value] | None = None
 
     @property
     def whole(self) -> bool:

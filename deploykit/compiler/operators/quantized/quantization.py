@@ -123,6 +123,12 @@ def dequantize_linear(
 
     Raises `Unsupported` if scales do not fit `x`."""
     source = Quantized(x, scale, zero_point, axis)
+
+    def restored(other: Value) -> Value:
+        """The numbers of other integers. Single scales need no axis."""
+        return dequantize_linear(ctx, other, scale, zero_point, dtype=dtype)
+
+    source = replace(source, restored=restored) if source.whole else source
     if is_dequantized_at_import(x, scale, zero_point, dtype, block_size):
         return dequantized(source)
     if x.last is not None and source.whole:

@@ -52,12 +52,18 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
 
 def panel_width(device: Device, dtype: str, columns: Expr) -> int:
     """The columns of a packed panel: those of the tile with the fewest loads per product, or one vector if there are no
-    more columns."""
-    lanes = device.lanes(bits_of(dtype))
+    more columns. Without vectors, few columns get the panels with the least padding."""
+    lanes, count = device.lanes(bits_of(dtype)), static(columns)
     if lanes == 1:
-        return 4
-    count = static(columns)
+        return PORTABLE[0] if count is None else _portable_width(count)
     return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
+
+
+def _portable_width(columns: int) -> int:
+    """The columns of a panel on a device without vectors."""
+    if not 0 < columns <= FEW_COLUMNS:
+        return PORTABLE[0]
+    return min(columns, min(PORTABLE, key=lambda width: -columns % width))
 
 
 def _panel_vectors(device: Device) -> int:
@@ -75,6 +81,10 @@ def _panel_vectors(device: Device) -> int:
 
     return min([vectors for vectors in (1, 2, 4) if fits(vectors)] or [1], key=loads)
 
+
+PORTABLE, FEW_COLUMNS = (4, 5, 3), 16
+"""The columns of a panel on devices without vectors, the best first. With so few columns, padding would be a large part
+of the panels."""
 
 CHAINS = 8
 """The vectors of sums that keep the multipliers busy: the latency of a multiplication times the number that begin in a
