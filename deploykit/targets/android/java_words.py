@@ -85,7 +85,7 @@ Nullable Object OutOfMemoryError Override Result Runtime RuntimeException Standa
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
 SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
-BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
+BigInteger DataInputStream Image Rect MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
 """
 """Names of classes that the sources use."""
 
