@@ -36,7 +36,10 @@ OF_MESSAGES = (
 )
 """The classes of models that generate."""
 
-OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens", "Word")
+OF_ANSWERS = (
+    *("Detection", "Label", "Listening", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens"),
+    "Word",
+)
 """The classes of models of texts, pictures and sound."""
 
 FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
