@@ -12,6 +12,7 @@ import android.view.View;
 import android.view.ViewGroup;
 import android.widget.ImageView;
 import android.widget.TextView;
+import androidx.test.platform.app.InstrumentationRegistry;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
@@ -26,7 +27,6 @@ import org.robolectric.RuntimeEnvironment;
 import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 import org.robolectric.annotation.GraphicsMode;
-import org.robolectric.shadows.ShadowWindowManagerGlobal;
 
 /** What holds for all screens, on a small phone: nothing is cut off, targets are large enough, pictures have names. */
 @RunWith(RobolectricTestRunner.class)
@@ -102,7 +102,7 @@ public class EveryScreenTest {
     /** Tab goes to all buttons, and so do the arrows of a D-pad. */
     @Test
     public void withoutATouch() throws Exception {
-        ShadowWindowManagerGlobal.setInTouchMode(false);
+        InstrumentationRegistry.getInstrumentation().setInTouchMode(false);
         RuntimeEnvironment.setQualifiers("w360dp-h740dp-mdpi");
         for (Class<? extends Screen> screen : SCREENS) {
             try (ActivityController<? extends Screen> controller = Robolectric.buildActivity(screen, new Intent())) {
