@@ -79,6 +79,7 @@ TEXTS_INCLUDE = _ROOT / "texts"
 TEXTS = tuple(TEXTS_INCLUDE / name for name in ("texts.h", "texts.c"))
 PICTURES_INCLUDE = _ROOT / "pictures"
 PICTURES = tuple(PICTURES_INCLUDE / name for name in ("pictures.h", "prepare.c", "places.c", "pictures.c"))
+CAMERA = PICTURES_INCLUDE / "camera.c"
 SOUNDS_INCLUDE = _ROOT / "sounds"
 SOUNDS = tuple(SOUNDS_INCLUDE / name for name in ("sounds.h", "resample.c", "sounds.c"))
 CHECKS = (*CORE, STATES[1])

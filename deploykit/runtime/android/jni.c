@@ -487,6 +487,7 @@ static const jni_method methods[] = {
 #ifdef DK_PICTURES
     {"pictureSize", "(JII[J)I", (jni_function)JNI_pictureSize},
     {"preparePicture", "(J[Ljava/nio/ByteBuffer;[J)I", (jni_function)JNI_preparePicture},
+    {"prepareFrame", "([Ljava/nio/ByteBuffer;[J)I", (jni_function)JNI_prepareFrame},
     {"objects", "([Ljava/nio/ByteBuffer;[J)I", (jni_function)JNI_objects},
     {"segments", "([Ljava/nio/ByteBuffer;[J)V", (jni_function)JNI_segments},
 #endif

@@ -3,7 +3,7 @@
    Compile with -DDK_PICTURES=<the name of the model's dk_pictures_task>. */
 #include "session.h"
 
-#include "pictures.h"
+#include "camera.h"
 
 #include <stdlib.h>
 
@@ -25,13 +25,25 @@ jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint heig
     return failed(session_of(handle), wrong == NULL ? DK_OK : DK_ERROR_USAGE, wrong == NULL ? "" : wrong);
 }
 
+/* Write rows into an input. */
+static jint prepare(const dk_rows* source, float* input) {
+    const dk_picture_steps* steps = &DK_PICTURES.steps;
+    void* scratch;
+    if (posix_memalign(&scratch, 64, (size_t)dk_picture_scratch(steps, source->height, source->width)) != 0) {
+        return NO_MEMORY;
+    }
+    dk_prepare_rows(steps, source, input, scratch);
+    free(scratch);
+    return DK_OK;
+}
+
 /* Write a picture into an input. `buffers` has its points and the input; `described` its height, width, stride and
    `dk_points`. */
 jint JNI_preparePicture(jni_environment* env, jobject type, jlong handle, jobject buffers, jobject described) {
     jlong numbers[4];
     dk_picture picture;
+    dk_rows source;
     const char* wrong;
-    void* scratch;
     (void)type;
     jni_read_longs(env, described, 0, 4, numbers);
     picture.data = memory_of(env, buffers, 0);
@@ -43,13 +55,34 @@ jint JNI_preparePicture(jni_environment* env, jobject type, jlong handle, jobjec
     if (wrong != NULL) {
         return failed(session_of(handle), DK_ERROR_USAGE, wrong);
     }
-    if (posix_memalign(&scratch, 64, (size_t)dk_picture_scratch(&DK_PICTURES.steps, picture.height, picture.width)) !=
-        0) {
-        return NO_MEMORY;
-    }
-    dk_prepare_picture(&DK_PICTURES.steps, &picture, memory_of(env, buffers, 1), scratch);
-    free(scratch);
-    return DK_OK;
+    source = dk_picture_rows(&picture);
+    return prepare(&source, memory_of(env, buffers, 1));
+}
+
+static dk_plane plane_of(const void* data, const jlong* steps) {
+    const dk_plane plane = {(const uint8_t*)data, (size_t)steps[0], (size_t)steps[1]};
+    return plane;
+}
+
+/* Write a part of a camera's frame, whose planes are large enough, into an input. `buffers` has the planes y, u and v
+   and the input; `described` for each plane the bytes from row to row and from point to point, then left, top, height
+   and width of the part, and the degrees by which it is turned. */
+jint JNI_prepareFrame(jni_environment* env, jobject type, jobject buffers, jobject described) {
+    jlong numbers[11];
+    dk_camera frame;
+    dk_rows source;
+    (void)type;
+    jni_read_longs(env, described, 0, 11, numbers);
+    frame.y = plane_of(memory_of(env, buffers, 0), numbers);
+    frame.u = plane_of(memory_of(env, buffers, 1), numbers + 2);
+    frame.v = plane_of(memory_of(env, buffers, 2), numbers + 4);
+    frame.left = (int32_t)numbers[6];
+    frame.top = (int32_t)numbers[7];
+    frame.height = (int32_t)numbers[8];
+    frame.width = (int32_t)numbers[9];
+    frame.degrees = (int32_t)numbers[10];
+    source = dk_camera_rows(&frame);
+    return prepare(&source, memory_of(env, buffers, 3));
 }
 
 /* `buffers` has scores, boxes, and room for a `dk_object` of each query; `numbers` how many queries and classes there

@@ -142,6 +142,7 @@ jint JNI_render(jni_environment* env, jobject type, jlong handle, jobject json, 
 /* jni_pictures.c */
 jint JNI_pictureSize(jni_environment* env, jobject type, jlong handle, jint height, jint width, jobject size);
 jint JNI_preparePicture(jni_environment* env, jobject type, jlong handle, jobject buffers, jobject described);
+jint JNI_prepareFrame(jni_environment* env, jobject type, jobject buffers, jobject described);
 jint JNI_objects(jni_environment* env, jobject type, jobject buffers, jobject numbers);
 void JNI_segments(jni_environment* env, jobject type, jobject buffers, jobject sizes);
 

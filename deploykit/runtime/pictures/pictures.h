@@ -88,7 +88,21 @@ uint64_t dk_picture_scratch(const dk_picture_steps* steps, int32_t height, int32
 /* What is wrong with a picture; NULL: nothing. */
 const char* dk_picture_error(const dk_picture* picture);
 
-/* Write a picture into an input [3, height, width] of the size that `dk_picture_size` gives. */
+/* A picture that is read a row at a time: `read` writes red, green and blue of the points of row `y`. Rows may be read
+   several times. */
+typedef struct dk_rows {
+    int32_t height, width;
+    void (*read)(const void* picture, int32_t y, uint8_t* row);
+    const void* picture;
+} dk_rows;
+
+/* The rows of a picture without errors; valid as long as it is. */
+dk_rows dk_picture_rows(const dk_picture* picture);
+
+/* Write rows into an input [3, height, width] of the size that `dk_picture_size` gives. */
+void dk_prepare_rows(const dk_picture_steps* steps, const dk_rows* source, float* input, void* scratch);
+
+/* The same for a picture without errors. */
 void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture, float* input, void* scratch);
 
 /* places.c */

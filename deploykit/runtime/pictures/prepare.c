@@ -132,8 +132,9 @@ const char* dk_picture_error(const dk_picture* picture) {
     return picture->stride != 0 && picture->stride < bytes ? "the stride is less than the bytes of a row" : NULL;
 }
 
-/* A row as red, green and blue. */
-static void read_row(const dk_picture* picture, int32_t y, uint8_t* row) {
+/* A row of a `dk_picture` as red, green and blue. */
+static void read_row(const void* source, int32_t y, uint8_t* row) {
+    const dk_picture* picture = (const dk_picture*)source;
     const size_t bytes = point_bytes(picture);
     const size_t stride = picture->stride != 0 ? picture->stride : bytes * (size_t)picture->width;
     const uint8_t* point = picture->data + stride * (size_t)y;
@@ -150,6 +151,11 @@ static void read_row(const dk_picture* picture, int32_t y, uint8_t* row) {
             *row++ = (uint8_t)value;
         }
     }
+}
+
+dk_rows dk_picture_rows(const dk_picture* picture) {
+    const dk_rows rows = {picture->height, picture->width, read_row, picture};
+    return rows;
 }
 
 /* The filter at a distance from its centre. */
@@ -228,14 +234,14 @@ static void end_sums(const workshop* own, uint8_t* row, size_t count) {
 
 /* A row of the result. `done`: source rows that are in the ring, or were. */
 static void
-make_row(const dk_picture_steps* steps, const dk_picture* picture, const workshop* own, int32_t index, int32_t* done) {
+make_row(const dk_picture_steps* steps, const dk_rows* source, const workshop* own, int32_t index, int32_t* done) {
     const axis *rows = &own->rows, *columns = &own->columns;
     const size_t whole = CHANNELS * (size_t)columns->have, kept = CHANNELS * (size_t)columns->kept;
     const int64_t lost = (int64_t)rows->have - rows->length, narrower = (int64_t)columns->have - columns->length;
     const bool rows_first = lost > DK_LARGER(0, 2 * narrower);
     int32_t first, count;
     if (lost == 0) {
-        read_row(picture, index, own->row);
+        source->read(source->picture, index, own->row);
         narrow_row(own, own->row, own->made);
         return;
     }
@@ -245,12 +251,12 @@ make_row(const dk_picture_steps* steps, const dk_picture* picture, const worksho
     for (int32_t tap = 0; tap < count; ++tap) {
         uint8_t* row = own->ring + kept * (size_t)((first + tap) % rows->taps);
         if (rows_first) {
-            read_row(picture, first + tap, own->row);
+            source->read(source->picture, first + tap, own->row);
             add_row(own, own->row, own->weights[tap], whole);
             continue;
         }
         if (first + tap == *done) {
-            read_row(picture, *done, own->row);
+            source->read(source->picture, *done, own->row);
             narrow_row(own, own->row, row);
             ++*done;
         }
@@ -264,11 +270,11 @@ make_row(const dk_picture_steps* steps, const dk_picture* picture, const worksho
     }
 }
 
-void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture, float* input, void* scratch) {
-    const workshop own = workshop_of(steps, picture->height, picture->width, (unsigned char*)scratch);
+void dk_prepare_rows(const dk_picture_steps* steps, const dk_rows* source, float* input, void* scratch) {
+    const workshop own = workshop_of(steps, source->height, source->width, (unsigned char*)scratch);
     int32_t done = 0;
     int64_t size[2];
-    dk_picture_size(steps, picture->height, picture->width, size);
+    dk_picture_size(steps, source->height, source->width, size);
     for (int32_t i = 0; i < CHANNELS * VALUES; ++i) {
         own.values[i] = ((float)(i % VALUES * steps->scale) - steps->mean[i / VALUES]) / steps->deviation[i / VALUES];
     }
@@ -279,7 +285,7 @@ void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture
     for (int64_t y = 0; y < size[0]; ++y) {
         const bool inside = y >= own.rows.before && y < (int64_t)own.rows.before + own.rows.kept;
         if (inside) {
-            make_row(steps, picture, &own, (int32_t)(own.rows.start + y - own.rows.before), &done);
+            make_row(steps, source, &own, (int32_t)(own.rows.start + y - own.rows.before), &done);
         }
         for (int32_t c = 0; c < CHANNELS; ++c) {
             const int64_t plane = steps->bgr ? CHANNELS - 1 - c : c;
@@ -291,4 +297,9 @@ void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture
             }
         }
     }
+}
+
+void dk_prepare_picture(const dk_picture_steps* steps, const dk_picture* picture, float* input, void* scratch) {
+    const dk_rows source = dk_picture_rows(picture);
+    dk_prepare_rows(steps, &source, input, scratch);
 }

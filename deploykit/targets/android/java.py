@@ -54,7 +54,8 @@ _STUBS = {
     "android/app": ("ActivityManager",),
     "android/content": ("Context",),
     "android/content/res": ("AssetFileDescriptor", "AssetManager"),
-    "android/graphics": ("Bitmap",),
+    "android/graphics": ("Bitmap", "Rect"),
+    "android/media": ("Image",),
     "android/os": ("ParcelFileDescriptor",),
     "android/util": ("Log",),
     "androidx/annotation": ("NonNull", "Nullable", "RequiresApi"),
@@ -98,7 +99,8 @@ _NOTES = {
         "the first mask. `run` and `runAsync` take tokens."
     ),
     "pictures": (
-        "A bitmap has any size and configuration: it becomes what the model takes. `run` and `runAsync` take tensors."
+        "A bitmap has any size and configuration: it becomes what the model takes. So does an `Image` of a camera,\n"
+        "with the degrees by which it is turned clockwise. `run` and `runAsync` take tensors."
     ),
     "sounds": (
         "Samples are floats in -1..1 or integers of 16 bits, with any rate: they become what the model takes.\n"
@@ -203,7 +205,7 @@ def _of_answers(model: Mapping[str, Any]) -> dict[str, bool]:
     }
     has |= {"Sounds": bool(model["sounds"]), "Label": kind == "classify", "Span": kind in ("tokens", "answer")}
     has |= dict.fromkeys(OF_MESSAGES, bool(model["messages"]))
-    has |= {"Detection": kind == "detect", "Segments": kind == "segment"}
+    has |= {"Detection": kind == "detect", "Segments": kind == "segment", "Listening": kind == "transcribe"}
     return has | {"Scores": kind in ("classify", "tokens", "answer", "fill"), "Word": kind == "fill"}
 
 

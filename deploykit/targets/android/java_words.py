@@ -36,7 +36,10 @@ OF_MESSAGES = (
 )
 """The classes of models that generate."""
 
-OF_ANSWERS = ("Detection", "Label", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens", "Word")
+OF_ANSWERS = (
+    *("Detection", "Label", "Listening", "Pictures", "Scores", "Segments", "Sounds", "Span", "Texts", "Tokens"),
+    "Word",
+)
 """The classes of models of texts, pictures and sound."""
 
 FURTHER = ("Gpus", "Profile", "Ragged", "RaggedPorts", *OF_INSTANCES)
@@ -85,7 +88,7 @@ Nullable Object OutOfMemoryError Override Result Runtime RuntimeException Standa
 BufferedReader ByteArrayOutputStream Character Class Double FileOutputStream Float IdentityHashMap InputStreamReader
 Locale Map NumberFormatException OutputStream StringBuilder Array ArrayDeque ArrayList Byte Deque HashMap Number Short
 SuppressWarnings Bitmap LinkedHashMap Flow RequiresApi Callable CancellationException HashSet Set Supplier Thread
-BigInteger DataInputStream MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
+BigInteger DataInputStream Image Rect MessageDigest NoSuchAlgorithmException Log URL UnsatisfiedLinkError
 """
 """Names of classes that the sources use."""
 

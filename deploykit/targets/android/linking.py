@@ -56,18 +56,19 @@ _SHARED = (*runtime.CORE, runtime.THREADS, runtime.CPU)
 _OF_MODEL = """
 dk_register dk_function_count dk_on_cpu dk_on_gpu dk_share_memory dk_leave_gpu dk_close_writer
 JNI_open JNI_adapter JNI_leave JNI_answerBytes JNI_openAnswers JNI_beginAnswer JNI_stepAnswer JNI_render
-JNI_pictureSize JNI_preparePicture JNI_objects JNI_segments JNI_soundCount JNI_prepareSound JNI_letters
+JNI_pictureSize JNI_preparePicture JNI_prepareFrame JNI_objects JNI_segments
+JNI_soundCount JNI_prepareSound JNI_letters
 """
 """The functions and tables of the interface for Java that each model of a library has for itself."""
 
-_SHARED_BY_MODELS = {"DK_TEXTS": runtime.ANDROID_JNI_TEXT}
+_SHARED_BY_MODELS = {"DK_TEXTS": runtime.ANDROID_JNI_TEXT, "DK_PICTURES": runtime.CAMERA}
 _OF_ONE_MODEL = {
     "DK_ON_GPU": runtime.ANDROID_JNI_GPU,
     "DK_MESSAGES": runtime.ANDROID_JNI_MESSAGES,
     "DK_PICTURES": runtime.ANDROID_JNI_PICTURES,
     "DK_SOUNDS": runtime.ANDROID_JNI_SOUNDS,
 }
-"""By the macro that a model has: further sources of the interface for Java."""
+"""By the macro that a model has: further sources of the interface for Java, and what they need."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import org.deploykit.digits.Options;
 public final class PhoneActivity extends Screen {
     private static final String TEXT = "text";
 
-    private final Report report = new Report(
-            (device, threads) -> Digits.load(this, new Options().device(device).threads(threads)));
+    /** What is measured; null: nothing. */
+    private Report report;
     private TextView text;
 
     @Override
@@ -37,12 +37,47 @@ public final class PhoneActivity extends Screen {
             show(known);
             return;
         }
+        measure();
+    }
+
+    private void measure() {
+        Report own = new Report((device, threads) -> Digits.load(this, new Options().device(device).threads(threads)));
+        report = own;
         text.setText(facts());
         new Thread(() -> {
             // In order. View.post is not: before the view is attached, it keeps what later calls overtake.
-            report.measure(line -> runOnUiThread(() -> text.append("\n\n" + line)));
-            runOnUiThread(() -> show(text.getText().toString()));
+            own.measure(line -> tell(own, () -> text.append("\n\n" + line)));
+            tell(own, () -> {
+                report = null;
+                show(text.getText().toString());
+            });
         }).start();
+    }
+
+    /** Show what a report says, unless it was ended. */
+    private void tell(Report own, Runnable news) {
+        runOnUiThread(() -> {
+            if (own == report) {
+                news.run();
+            }
+        });
+    }
+
+    /** End what is measured. */
+    @Override
+    void release() {
+        if (report != null) {
+            report.cancel();
+            report = null;
+        }
+    }
+
+    /** Measure again what was ended. */
+    @Override
+    void reopen() {
+        if (!findViewById(R.id.share).isEnabled()) {
+            measure();
+        }
     }
 
     /** Show the whole text, which may be shared from now on. */
@@ -78,7 +113,7 @@ public final class PhoneActivity extends Screen {
 
     @Override
     protected void onDestroy() {
-        report.cancel();
+        release();
         super.onDestroy();
     }
 }

@@ -1,5 +1,6 @@
 package org.deploykit.app;
 
+import android.content.ClipData;
 import android.content.ContentResolver;
 import android.content.Intent;
 import android.graphics.Bitmap;
@@ -13,6 +14,7 @@ import android.view.View;
 import android.widget.ImageView;
 import android.widget.TextView;
 import java.io.File;
+import java.io.FileInputStream;
 import java.io.FileNotFoundException;
 import java.io.InputStream;
 import java.util.List;
@@ -47,7 +49,7 @@ public final class PictureActivity extends Screen implements Recognizer.Listener
         problem = findViewById(R.id.problem);
         bars = findViewById(R.id.bars);
         onClick(R.id.gallery, this::openGallery);
-        onClick(R.id.camera, () -> startOther(new Intent(MediaStore.ACTION_IMAGE_CAPTURE), CAMERA));
+        onClick(R.id.camera, this::openCamera);
         recognizer = (Recognizer<Bitmap>) getLastNonConfigurationInstance();
         if (recognizer == null) {
             Handler main = new Handler(Looper.getMainLooper());
@@ -92,20 +94,39 @@ public final class PictureActivity extends Screen implements Recognizer.Listener
                 : new Intent(Intent.ACTION_GET_CONTENT).addCategory(Intent.CATEGORY_OPENABLE).setType("image/*"), GALLERY);
     }
 
+    /** The camera writes into a file of this app, which needs no permission. */
+    private void openCamera() {
+        Intent intent = new Intent(MediaStore.ACTION_IMAGE_CAPTURE)
+                .putExtra(MediaStore.EXTRA_OUTPUT, CameraProvider.PICTURE)
+                .addFlags(Intent.FLAG_GRANT_WRITE_URI_PERMISSION | Intent.FLAG_GRANT_READ_URI_PERMISSION);
+        intent.setClipData(ClipData.newRawUri("", CameraProvider.PICTURE));
+        startOther(intent, CAMERA);
+    }
+
     @Override
     protected void onActivityResult(int request, int result, Intent data) {
-        if (result != RESULT_OK || data == null) {
+        if (result != RESULT_OK) {
             return;
         }
-        if (request == GALLERY && data.getData() != null) {
+        if (request == CAMERA) {
+            takeFromCamera(data == null ? null : data.getParcelableExtra("data"));
+        } else if (data != null && data.getData() != null) {
             take(data.getData());
-        } else if (request == CAMERA) {
-            Bitmap taken = data.getParcelableExtra("data"); // small, as cameras give it without a file of ours
-            if (taken != null) {
-                problem.setVisibility(View.GONE);
-                recognizer.take(stream -> taken.compress(Bitmap.CompressFormat.PNG, 100, stream));
-            }
         }
+    }
+
+    /** Take the file that the camera has written; {@code small} is what some cameras give instead. */
+    private void takeFromCamera(Bitmap small) {
+        File file = CameraProvider.file(getApplicationContext());
+        problem.setVisibility(View.GONE);
+        recognizer.take(stream -> {
+            if (file.length() == 0 && small != null) {
+                small.compress(Bitmap.CompressFormat.PNG, 100, stream);
+                return;
+            }
+            Recognizer.copy(new FileInputStream(file), stream);
+            file.delete();
+        });
     }
 
     @Override

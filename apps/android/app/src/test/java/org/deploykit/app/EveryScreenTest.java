@@ -1,17 +1,24 @@
 package org.deploykit.app;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertNotNull;
 import static org.junit.Assert.assertTrue;
 
 import android.content.Intent;
 import android.text.Layout;
+import android.view.FocusFinder;
 import android.view.View;
 import android.view.ViewGroup;
 import android.widget.ImageView;
 import android.widget.TextView;
+import androidx.test.platform.app.InstrumentationRegistry;
+import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Deque;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.junit.Test;
 import org.junit.runner.RunWith;
 import org.robolectric.Robolectric;
@@ -90,5 +97,64 @@ public class EveryScreenTest {
     @Test
     public void fromRightToLeft() throws Exception {
         each("ar-ldrtl-w320dp-h640dp-night-mdpi", "right-to-left");
+    }
+
+    /** Tab goes to all buttons, and so do the arrows of a D-pad. */
+    @Test
+    public void withoutATouch() throws Exception {
+        InstrumentationRegistry.getInstrumentation().setInTouchMode(false);
+        RuntimeEnvironment.setQualifiers("w360dp-h740dp-mdpi");
+        for (Class<? extends Screen> screen : SCREENS) {
+            try (ActivityController<? extends Screen> controller = Robolectric.buildActivity(screen, new Intent())) {
+                controller.setup();
+                Testing.await(() -> screen.getName(), () -> Testing.isFilled(controller.get()));
+                ViewGroup root = controller.get().findViewById(R.id.root);
+                Set<View> buttons = new HashSet<>();
+                collect(root, buttons);
+                assertFalse(screen.getName(), buttons.isEmpty());
+                assertReached(screen + " by Tab", root, buttons, View.FOCUS_FORWARD);
+                assertReached(screen + " by arrows", root, buttons, View.FOCUS_UP, View.FOCUS_DOWN, View.FOCUS_LEFT, View.FOCUS_RIGHT);
+            }
+        }
+    }
+
+    /** What can be clicked now. */
+    private static void collect(View view, Set<View> buttons) {
+        if (view.getVisibility() != View.VISIBLE) {
+            return;
+        }
+        if (view.isClickable() && view.isEnabled()) {
+            buttons.add(view);
+        }
+        for (int i = 0; view instanceof ViewGroup && i < ((ViewGroup) view).getChildCount(); ++i) {
+            collect(((ViewGroup) view).getChildAt(i), buttons);
+        }
+    }
+
+    private static void assertReached(String how, ViewGroup root, Set<View> buttons, int... directions) {
+        View first = FocusFinder.getInstance().findNextFocus(root, null, View.FOCUS_FORWARD);
+        Set<View> reached = new HashSet<>();
+        Deque<View> open = new ArrayDeque<>();
+        open.add(first);
+        while (!open.isEmpty()) {
+            View view = open.remove();
+            if (!reached.add(view)) {
+                continue;
+            }
+            for (int direction : directions) {
+                View next = FocusFinder.getInstance().findNextFocus(root, view, direction);
+                if (next != null) {
+                    open.add(next);
+                }
+            }
+        }
+        Set<View> missed = new HashSet<>(buttons);
+        missed.removeAll(reached);
+        assertEquals(how, new HashSet<View>(), missed);
+    }
+
+    @Test
+    public void onATablet() throws Exception {
+        each("w1280dp-h800dp-mdpi", "tablet");
     }
 }

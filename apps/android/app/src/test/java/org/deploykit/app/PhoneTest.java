@@ -1,8 +1,10 @@
 package org.deploykit.app;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
+import android.app.Activity;
 import android.app.ActivityManager;
 import android.content.Intent;
 import android.system.Os;
@@ -41,7 +43,8 @@ public class PhoneTest {
         controller.close();
     }
 
-    private PhoneActivity launch() throws InterruptedException {
+    /** A phone, and the screen before it is there. */
+    private void prepare() {
         RuntimeEnvironment.setQualifiers("w360dp-h740dp-mdpi");
         ShadowBuild.setManufacturer("Example");
         ShadowBuild.setModel("Phone");
@@ -52,7 +55,16 @@ public class PhoneTest {
         memory.availMem = 2L << 30;
         Shadows.shadowOf(RuntimeEnvironment.getApplication().getSystemService(ActivityManager.class))
                 .setMemoryInfo(memory);
-        controller = Robolectric.buildActivity(PhoneActivity.class).setup();
+        controller = Robolectric.buildActivity(PhoneActivity.class);
+    }
+
+    private PhoneActivity launch() throws InterruptedException {
+        prepare();
+        controller.setup();
+        return measured();
+    }
+
+    private PhoneActivity measured() throws InterruptedException {
         PhoneActivity activity = controller.get();
         Testing.await(() -> Testing.text(activity, R.id.report), () -> activity.findViewById(R.id.share).isEnabled());
         return activity;
@@ -75,5 +87,17 @@ public class PhoneTest {
         String text = Testing.text(launch(), R.id.report);
         controller.recreate();
         assertEquals(text, Testing.text(controller.get(), R.id.report));
+    }
+
+    @Test
+    public void shortMemoryEndsAMeasurementUntilTheScreenIsSeen() throws Exception {
+        prepare();
+        controller.create();
+        controller.get().onTrimMemory(Activity.TRIM_MEMORY_COMPLETE);
+        Testing.settle();
+        assertFalse(controller.get().findViewById(R.id.share).isEnabled());
+        controller.start().postCreate(null).resume().visible();
+        String text = Testing.text(measured(), R.id.report);
+        assertEquals(text, 2, text.split("cpu, CPU").length);
     }
 }

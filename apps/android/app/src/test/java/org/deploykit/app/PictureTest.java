@@ -1,6 +1,7 @@
 package org.deploykit.app;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import android.app.Activity;
@@ -10,6 +11,7 @@ import android.graphics.Bitmap;
 import android.graphics.Color;
 import android.graphics.drawable.BitmapDrawable;
 import android.net.Uri;
+import android.os.ParcelFileDescriptor;
 import android.provider.MediaStore;
 import android.widget.ImageView;
 import java.io.ByteArrayInputStream;
@@ -17,6 +19,7 @@ import java.io.File;
 import java.io.FileInputStream;
 import java.io.FileNotFoundException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.List;
@@ -165,6 +168,28 @@ public class PictureTest {
         Testing.await(() -> "the picture of the camera", () -> shown(activity) != before);
         assertEquals(Color.GREEN, shown(activity).getPixel(60, 80));
         awaitClasses(activity);
+    }
+
+    @Test
+    public void theCameraWritesAPictureOfFullSize() throws Exception {
+        PictureActivity activity = launch(PHONE);
+        activity.findViewById(R.id.camera).performClick();
+        Intent asked = Shadows.shadowOf(activity).getNextStartedActivity();
+        Uri place = asked.getParcelableExtra(MediaStore.EXTRA_OUTPUT);
+        assertEquals(place, asked.getClipData().getItemAt(0).getUri());
+        assertTrue((asked.getFlags() & Intent.FLAG_GRANT_WRITE_URI_PERMISSION) != 0);
+        CameraProvider provider = Robolectric.setupContentProvider(CameraProvider.class, place.getAuthority());
+        assertThrows(FileNotFoundException.class, () -> provider.openFile(Uri.withAppendedPath(place, "other"), "w"));
+        Bitmap taken = Bitmap.createBitmap(1200, 1600, Bitmap.Config.ARGB_8888);
+        taken.eraseColor(Color.GREEN);
+        try (OutputStream stream = new ParcelFileDescriptor.AutoCloseOutputStream(provider.openFile(place, "w"))) {
+            taken.compress(Bitmap.CompressFormat.PNG, 100, stream);
+        }
+        Shadows.shadowOf(activity).receiveResult(asked, Activity.RESULT_OK, null);
+        awaitClasses(activity);
+        assertEquals(1200, shown(activity).getWidth());
+        assertEquals(Color.GREEN, shown(activity).getPixel(600, 800));
+        assertEquals(0, CameraProvider.file(activity).length());
     }
 
     @Test
