@@ -29,7 +29,7 @@ BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS)
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
-devices = pytest.mark.parametrize("device", (*BOTH, *BOARDS), ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [*BOTH, *BOARDS], ids=lambda device: device.name)
 dtypes = pytest.mark.parametrize("dtype", ["uint8", "int8"])
 
 
