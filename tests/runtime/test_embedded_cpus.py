@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import deploykit
 from deploykit.errors import UsageError
 from deploykit.targets.base import find_target
+from tests.seeded import seeded
 
 
 def test_cpus_are_refused_by_name() -> None:
@@ -17,3 +26,59 @@ def test_no_cpu_is_any_cpu() -> None:
     target = find_target("embedded")
     assert target.variants("native") == target.variants("generic")
     assert [variant.device.name for variant in target.variants("cortex-m4")] == ["pairs"]
+
+
+class Calibration(CalibrationDataReader):
+    def __init__(self, inputs: Sequence[np.ndarray]) -> None:
+        self.inputs = iter([{"x": x} for x in inputs])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.inputs, None)
+
+
+def quantized(folder: Path, kind: QuantType, *, per_channel: bool) -> Path:
+    """A net of convolutions with channels that fill no word, strides, dilation and padding, and a product."""
+    text = """<ir_version: 9, opset_import: ["": 21]>
+    net (float[n, 3, h, 9] x) => (float[n, 7] y) {
+        a = Conv<strides=[2, 1], pads=[1, 0, 1, 2]>(x, w0, b0) b = Relu(a)
+        c = Conv<group=10, pads=[2, 1, 2, 1], dilations=[2, 1]>(b, w1, b1) d = Relu(c)
+        e = Conv(d, w2, b2) f = Conv<group=6, strides=[1, 2]>(e, w3, b3)
+        g = ReduceMean<keepdims=0>(f, axes) y = Gemm(g, w4, b4)
+    }"""
+    shapes = {"w0": (10, 3, 3, 3), "w1": (10, 1, 3, 3), "w2": (6, 10, 1, 1), "w3": (6, 1, 3, 1), "w4": (6, 7)}
+    biases = {name.replace("w", "b"): (shape[-1 if name == "w4" else 0],) for name, shape in shapes.items()}
+    model = seeded(text, shapes | biases)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 3]), "axes"))
+    onnx.save(model, folder / "net.onnx")
+    inputs = [np.random.default_rng(i).standard_normal((2, 3, 11, 9), np.float32) for i in range(4)]
+    path = folder / "int8.onnx"
+    quantize_static(
+        folder / "net.onnx",
+        path,
+        Calibration(inputs),
+        quant_format=QuantFormat.QDQ,
+        per_channel=per_channel,
+        activation_type=kind,
+        weight_type=QuantType.QInt8,
+    )
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False)])
+def test_results_have_the_same_bits_for_all_cpus(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
+    """For symbolic batches and heights; 'generic' has neither these kernels nor requantisation in integers."""
+    path = quantized(tmp_path, kind, per_channel=per_channel)
+    results: dict[str, list[np.ndarray]] = {}
+    sizes = [(1, 5), (3, 8), (2, 11)]
+    for cpu in ("generic", "cortex-m3", "cortex-m4"):
+        deploykit.build(path, "embedded", {"n": (1, 3), "h": (5, 11)}, tmp_path / cpu, cpu=cpu)
+        with deploykit.open(tmp_path / cpu) as session:
+            inputs = [np.random.default_rng(n).standard_normal((n, 3, h, 9), np.float32) * 3 for n, h in sizes]
+            results[cpu] = [session(x=x)["y"] for x in inputs]
+    text = {cpu: (tmp_path / cpu / "kernels.c").read_text() for cpu in results}
+    assert ["requantize_near_tie" in text[cpu] for cpu in results] == [False, True, True]
+    assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True]
+    for cpu in ("cortex-m3", "cortex-m4"):
+        for own, generic in zip(results[cpu], results["generic"], strict=True):
+            np.testing.assert_array_equal(own, generic)

@@ -14,6 +14,7 @@ from tvm import relax, te, tirx
 
 from deploykit.compiler.codegen.native.cpus import Cpu, find_cpu
 from deploykit.compiler.codegen.native.objects import emit_object
+from deploykit.compiler.devices import microcontrollers
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.operators.anchors.integer import Taps
@@ -24,9 +25,11 @@ from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
 
+BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS)
+
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
-devices = pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [*BOTH, *BOARDS], ids=lambda device: device.name)
 dtypes = pytest.mark.parametrize("dtype", ["uint8", "int8"])
 
 
@@ -134,6 +137,8 @@ CASES = {
     "odd-depth": ((16, 3, 3, 401), SAME),
     "uneven": ((8, 2, 3, 12), Geometry((2, 1), (1, 2), (0, 2), (1, 0), 1)),
     "depthwise": ((37, 3, 3, 1), replace(SAME, groups=37)),
+    "depthwise-inside": ((9, 2, 3, 1), Geometry((1, 2), (2, 1), (0, 0), (0, 0), 9)),
+    "depthwise-wide": ((130, 3, 3, 1), replace(SAME, groups=130)),
     "depthwise-strided": ((16, 5, 5, 1), Geometry((2, 2), (1, 1), (2, 2), (2, 2), 16)),
 }
 
@@ -150,15 +155,19 @@ def test_convolutions(device: Device, case: str) -> None:
         np.testing.assert_array_equal(model(x), convolved(x, weight, geometry) + 1, err_msg=str(size))
 
 
-def test_rules_take_them() -> None:
-    for case, rule in (
-        ("rows-of-taps", "integer_matmul"),
-        ("one-tap", "integer_matmul"),
-        ("depthwise", "integer_depthwise"),
-    ):
+@pytest.mark.parametrize(
+    ("device", "products", "depthwise"),
+    [
+        (VECTORS, "integer_matmul", "integer_depthwise"),
+        *((device, "integer_words", "depthwise_words") for device in BOARDS),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_rules_take_them(device: Device, products: str, depthwise: str) -> None:
+    for case, rule in (("rows-of-taps", products), ("one-tap", products), ("depthwise", depthwise)):
         shape, geometry = CASES[case]
-        model = Model(convolution(sample(shape, "int8"), geometry, (9, 9), "uint8"), VECTORS)
-        notes = [explain(f, VECTORS) for f in model.mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+        model = Model(convolution(sample(shape, "int8"), geometry, (9, 9), "uint8"), device)
+        notes = [explain(f, device) for f in model.mod.functions.values() if isinstance(f, tirx.PrimFunc)]
         assert any(note[0].rule == rule for note in notes), notes
 
 

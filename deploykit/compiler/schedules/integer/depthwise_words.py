@@ -19,7 +19,7 @@ from itertools import product
 from math import prod
 
 from tvm import ir, sym, tirx
-from tvm.ir import prim
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
@@ -101,9 +101,11 @@ def depthwise_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stm
 def _factors(source: Expr) -> tuple[ir.TensorLoad, Expr | None, Expr | None, ir.TensorLoad] | Declined:
     """The data, the condition that they exist, what they are otherwise, and the weights."""
     computed = Declined("its factors are computed")
-    if not isinstance(source, prim.Mul) or not all(isinstance(side, prim.Cast) for side in (source.a, source.b)):
+    if not isinstance(source, prim.Mul) or not isinstance(source.a, prim.Cast) or not isinstance(source.b, prim.Cast):
         return computed
-    data, weight, condition, padding = source.a.value, source.b.value, None, None
+    data, weight = source.a.value, source.b.value
+    condition: Expr | None = None
+    padding: Expr | None = None
     if isinstance(data, ir.Call) and call_name(data) == "if_then_else":
         condition, data, padding = data.args
     if not isinstance(data, ir.TensorLoad) or not isinstance(weight, ir.TensorLoad):
@@ -183,6 +185,7 @@ def _edge(task: _Depthwise, views: Views, at: dict[ir.Var, Expr]) -> tirx.Stmt:
 def _copied(task: _Depthwise, views: Views, at: dict[ir.Var, Expr], first: Expr, count: int) -> tirx.Stmt:
     """`count` channels from `first` on, from a copy of their taps."""
     assert task.inside is not None
+    assert task.padding is not None
     extents = [axis.static or 0 for axis in task.taps]
     copy = local("taps", prod(extents) * count, dtype_of(task.data))
     channel = task.axes[-1]
@@ -192,7 +195,7 @@ def _copied(task: _Depthwise, views: Views, at: dict[ir.Var, Expr], first: Expr,
     for tap, extent in zip(taps, extents, strict=True):
         target = target * extent + tap
 
-    def store(value: Expr | None, c: Expr) -> tirx.Stmt:
+    def store(value: Expr, c: Expr) -> tirx.Stmt:
         here = {**where, channel.var: index_of(channel, first + c)}
         return tirx.BufferStore(copy, substitute(value, here), [target * count + c])
 

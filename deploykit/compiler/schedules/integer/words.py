@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tvm import ir, sym, tirx
-from tvm.ir import prim
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
@@ -32,7 +32,7 @@ from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.schedules.matmul.tile import Tile
-from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 TILES: Mapping[str, tuple[int, int]] = {"smlad": (4, 2), "mla": (2, 4)}
@@ -184,8 +184,7 @@ class _Words(Emitter):
 
         def load(c: Expr) -> ir.TensorLoad:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
-            found: ir.TensorLoad = self.views.value(value.value)
-            return found
+            return collect(self.views.value(value), ir.TensorLoad)[-1]  # those in its indices come before it
 
         if group == 1:
             rows = place.tile.rows
