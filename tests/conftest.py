@@ -26,8 +26,8 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 20
-SLOW = 12
+ELSEWHERE = 25
+SLOW = 16
 
 
 class Golden(Protocol):
