@@ -130,8 +130,8 @@ def build(
         on_explanation: called once per variant with what the passes and the rules for kernels did, and why others did
             not apply.
 
-    A list of models makes one artifact of several, for targets that can: `android`. Options and dims are for the
-    models that have them. `check`, `dump_dir` and `stop_after` are for one model.
+    A list of models makes one artifact of several, for the targets `android` and `embedded`. Options and dims are for
+    the models that have them. `check`, `dump_dir` and `stop_after` are for one model.
 
     Raises `UsageError`, `UnsupportedModelError` and `ToolchainError`, and `MismatchError` when `check` finds a result
     that differs by more than rounding; nothing is left at `output` then.
@@ -200,12 +200,14 @@ def _build_together(
     """Build one artifact of several models. Raises `UsageError` for what is for one model, and what no model has."""
     from deploykit.compiler.observer import Observer
     from deploykit.pipeline import compiled, write_together
-    from deploykit.targets.base import PackageOptions, TargetOfSeveral, find_target, own_options
+    from deploykit.targets.base import PackageOptions, TargetOfSeveral, configured, find_target, own_options
 
     place = find_target(target) if isinstance(target, str) else target
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
     if not hasattr(place, "package_together"):
         raise UsageError(f"target {place.name} takes one model, found {len(models)}: build each for itself")
+    own_settings = own_options(place, platform.format, platform.told)
+    place = configured(place, own_settings)
     several = cast("TargetOfSeveral", place)
     if platform.format not in ("", several.formats[0]):
         raise UsageError(f"--format {platform.format} takes one model, found {len(models)}: build each for itself")
@@ -217,7 +219,7 @@ def _build_together(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
         compiling=chosen(CompileOptions, options),
-        own=own_options(place, platform.format, platform.told),
+        own=own_settings,
     )
     observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
     sweep()

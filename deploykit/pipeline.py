@@ -387,7 +387,7 @@ def write_together(
     output: Path,
     observer: Observer,
 ) -> Together:
-    """Write one artifact of several models, and in a folder for each the artifact of the model alone, in the second of
+    """Write one artifact of several models, and in a folder for each the artifact of the model alone, in the last of
     the target's formats. Raises what `write_artifact` raises."""
     names = [prefix_of(programs[0]) for programs, _ in models]
     with observer.stage("emit"):
@@ -399,7 +399,7 @@ def write_together(
             written = target.package_together(parts, folder)
         manifests = []
         for name, (programs, emitted, options) in zip(names, parts, strict=True):
-            place, own = folder / name, replace(options, format=target.formats[1], own=None)
+            place, own = folder / name, replace(options, format=target.formats[-1], own=None)
             place.mkdir(exist_ok=True)
             beside = [file.removeprefix(f"{name}/") for file in written if file.startswith(f"{name}/")]
             manifests.append(package(programs, emitted, target, place, own, observer, beside))

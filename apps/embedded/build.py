@@ -61,7 +61,7 @@ def build(board: str, output: Path) -> None:
         np.savez(place / "samples.npz", picture=pictures(SAMPLES, SEED))
         quantize(MODEL, [place / "samples.npz"], place / "digits.onnx", ends="int8")
         deploykit.build(place / "digits.onnx", "embedded", {"batch": 1}, output, board=board)
-    shutil.copyfile(HERE / "main.c", output / "main.c")
+    shutil.copyfile(HERE / "main.c", output / "example" / "main.c")
     (output / "drawings.h").write_text(header(pictures(10, SEED + 1)), encoding="ascii")
 
 

@@ -123,7 +123,8 @@ class Target(Protocol):
 
 
 class TargetOfSeveral(Target, Protocol):
-    """A target that makes one artifact of several models, and a second format for that of a model alone."""
+    """A target that makes one artifact of several models, in the first of its formats, beside those of the models alone,
+    in the last one."""
 
     formats: tuple[str, ...]
 

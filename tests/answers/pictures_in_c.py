@@ -171,7 +171,7 @@ class Program:
         constant = not self._weights.exists()
         sources = [
             place / "app.c",
-            *(path for path in dist.glob("*.c") if path.name != "main.c" and "on_gpu" not in path.stem),
+            *(path for path in dist.glob("*.c") if "on_gpu" not in path.stem),
         ]
         objects = [] if constant else [dist / "kernels.o"]
         call = [*(command or find_c_compiler().command), "-std=c99", "-D_POSIX_C_SOURCE=200809L", *STRICT]

@@ -114,7 +114,7 @@ def test_a_program_builds_instances(tmp_path: Path) -> None:
     dist = tmp_path / "dist"
     deploykit.build(f"{tmp_path / 'totals.py'}:Totals", "embedded", BOUNDS, dist)
     (tmp_path / "app.c").write_text(PROGRAM)
-    sources = [path for path in dist.glob("*.c") if path.name != "main.c"]
+    sources = [*dist.glob("*.c")]
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", f"-I{dist}"]
     subprocess.run(["cc", *flags, tmp_path / "app.c", *sources, "-lm", "-o", tmp_path / "app"], check=True)
     printed = subprocess.run([tmp_path / "app"], check=True, capture_output=True, text=True).stdout.split()

@@ -23,6 +23,7 @@ static void start(const void* weights, size_t weights_bytes, void* memory, size_
 }
 
 int main(void) {
+    show("before init", dk_set_arena(&model.base, arena, sizeof arena));
     start(NULL, 0, NULL, 0);
     start(NULL, NET_WEIGHTS_BYTES, arena, sizeof arena);
     start((const char*)&net_weights + 4, NET_WEIGHTS_BYTES, arena, sizeof arena);

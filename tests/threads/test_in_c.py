@@ -69,7 +69,7 @@ def built(
 
 
 def compiled(folder: Path, driver: Path, *options: str, compiler: str = COMPILERS[0]) -> Crowd:
-    sources: list[Path] = [path for path in folder.glob("*.c") if path.name != "main.c"]
+    sources: list[Path] = [*folder.glob("*.c")]
     sources += folder.glob("*.o")
     call = [compiler, *FLAGS, *options, f"-I{folder}", driver, *sources, "-lm", "-o", folder / "crowd"]
     subprocess.run(call, check=True)
@@ -185,7 +185,7 @@ def test_calls_inside_of_a_run(options: tuple[str, ...], tmp_path: Path) -> None
     folder = tmp_path / "dist"
     product = parse("(float[n, n] x) => (float[n, n] y) { y = MatMul(x, x) }")
     deploykit.build(product, threaded("embedded"), {"n": (1, WIDTH_OF_PRODUCT)}, folder)
-    sources = [path for path in folder.glob("*.c") if path.name != "main.c"]
+    sources = [*folder.glob("*.c")]
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-DMODEL_ROWS={WIDTH_OF_PRODUCT}", f"-I{folder}"]
     driver = DRIVER.with_name("nested_test.c")
     subprocess.run(

@@ -56,15 +56,19 @@ static int aligned(const void* address, size_t alignment) {
     return ((uintptr_t)address & (alignment - 1)) == 0; /* a power of two */
 }
 
+static dk_status fail_blank(dk_model* model) {
+    model->busy = 0; /* whatever was there */
+    dk_start_error(model);
+    dk_add_text(model, "the model is not initialised");
+    return DK_ERROR_USAGE;
+}
+
 dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor) {
     if (model == NULL) {
         return DK_ERROR_USAGE;
     }
     if (model->descriptor != descriptor) {
-        model->busy = 0; /* whatever was there */
-        dk_start_error(model);
-        dk_add_text(model, "the model is not initialised");
-        return DK_ERROR_USAGE;
+        return fail_blank(model);
     }
     if (model->refused != DK_OK) {
         return model->refused; /* with the text of its cause */
@@ -123,6 +127,9 @@ dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     dk_status status = DK_OK;
     if (model == NULL) {
         return DK_ERROR_USAGE;
+    }
+    if (model->descriptor == NULL) {
+        return fail_blank(model);
     }
     if (model->refused != DK_OK && model->refused != DK_ERROR_ARENA) {
         return model->refused;

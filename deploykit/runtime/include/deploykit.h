@@ -19,6 +19,10 @@
 extern "C" {
 #endif
 
+/* The version of this interface. A model and a core of different versions do not link: a name has the version. */
+#define DK_VERSION 2
+#define dk_init dk_init_of_version_2
+
 #define DK_MAX_RANK 16
 /* Bytes of the text of an error. -DDK_NO_ERROR_TEXT, for all files, leaves texts out: a status tells what failed. */
 #ifdef DK_NO_ERROR_TEXT

@@ -10,7 +10,7 @@ model_texts.h model_texts.c   for a model of texts: its functions for texts; tok
 model_pictures.h model_pictures.c   for a model of pictures: its functions for pictures; pictures.h and others
                     the sources. For a model that generates they are called
                     messages and generate. For a model of sound they are called sounds
-main.c              an example with static memory and made-up inputs, which prints the outputs
+example/main.c      an example with static memory and made-up inputs, which prints the outputs
 Makefile CMakeLists.txt
 board.mk board.cmake   for a board: its compiler and flags, and an emulator, if there is one
 board.json          for a board: what it is, and what the model takes of its memories
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-EXAMPLE = "main.c"
+EXAMPLE = "example/main.c"
 THIS_MACHINE = "cpu"
 """The device that runs the C of an artifact for a board on this machine."""
 UNASKED_CPU = "native"
@@ -63,6 +63,7 @@ class EmbeddedTarget:
 
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
+    formats = ("c",)
     Options = EmbeddedOptions
     least_quantized = 256
 
@@ -118,12 +119,7 @@ class EmbeddedTarget:
         view = package_view(program, options.version)
         for name, data in emitted.items():
             (folder / name).write_bytes(data)
-        copied = (
-            runtime.HEADER,
-            *runtime.CORE,
-            *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
-            *answers.sources(program),
-        )
+        copied = shared_sources(program)
         for source in copied:
             shutil.copyfile(source, folder / source.name)
         write_weights_c(program, folder)
@@ -133,13 +129,15 @@ class EmbeddedTarget:
             names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
         view |= {"board": self.board, "headers": headers, "sources": sources, **answers.views(program, options.version)}
+        view["shared"] = [source.name for source in copied if source.suffix == ".c"]
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:
             template = name
             if name == EXAMPLE:
                 kinds = [f"{kind}.c" for kind in answers.KINDS if view[kind]]
-                template = "instances.c" if view["dynamic"] else next(iter(kinds), name)
+                template = "instances.c" if view["dynamic"] else next(iter(kinds), Path(name).name)
+                (folder / name).parent.mkdir()
             (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
         files = [*headers, *sources, *PROJECT_FILES]
         if self.board is None:
@@ -147,6 +145,13 @@ class EmbeddedTarget:
         from deploykit.targets.embedded.boards.files import board_files
 
         return [*files, *board_files(program, self.board, folder, view)]
+
+    def package_together(
+        self, models: Sequence[tuple[Sequence[Program], Mapping[str, bytes], PackageOptions]], folder: Path
+    ) -> list[str]:
+        from deploykit.targets.embedded.together import write_together
+
+        return write_together(models, self.board, folder)
 
     def engine(self, folder: Path, manifest: Manifest, scratch: Path, options: EngineOptions) -> Engine:
         from deploykit.engines.native.loading import load_library
@@ -158,7 +163,17 @@ class EmbeddedTarget:
         return load_library(library, self.sources(folder), folder, manifest, scratch, options)
 
     def sources(self, folder: Path) -> list[Path]:
-        return sorted(path for path in folder.glob("*.c") if path.name != EXAMPLE)
+        return sorted(folder.glob("*.c"))
+
+
+def shared_sources(program: Program) -> tuple[Path, ...]:
+    """The sources that a model has in common with others."""
+    return (
+        runtime.HEADER,
+        *runtime.CORE,
+        *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
+        *answers.sources(program),
+    )
 
 
 def _emulated(

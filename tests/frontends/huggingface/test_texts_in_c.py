@@ -160,7 +160,7 @@ class Constant(Program):
         super().__init__(dist, place, *options)
 
     def build(self, place: Path, *options: str) -> None:
-        sources = [place / "app.c", *(path for path in self.dist.glob("*.c") if path.name != "main.c")]
+        sources = [place / "app.c", *self.dist.glob("*.c")]
         call = [*self._command, *STRICT, "-DCONSTANT", *options, f"-I{self.dist}", *map(str, sources)]
         subprocess.run([*call, "-lm", "-o", str(self.program)], check=True)
 

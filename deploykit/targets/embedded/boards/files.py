@@ -38,6 +38,12 @@ def board_files(program: Program, board: Board, folder: Path, view: Mapping[str,
         constants["tokenizer"] = view["texts"]["tables_bytes"]
     found = footprint(program, board, constants, measured)
     (folder / BOARD).write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return [*write_tools(board, folder, view["prefix"]), BOARD]
+
+
+def write_tools(board: Board, folder: Path, prefix: str | None = None) -> list[str]:
+    """Write the compiler and the flags for a board as files for make and CMake; with `prefix`, that of a single model,
+    its example can be linked for the memories of the board. Returns their names."""
     emulator = board.core.emulator
     memory = emulator or board
     values = {
@@ -46,8 +52,8 @@ def board_files(program: Program, board: Board, folder: Path, view: Mapping[str,
         "emulated": memory_of(memory.flash, memory.ram),
         "flashed": memory_of(board.flash, board.ram),
         "launcher": None if emulator is None else launcher(emulator),
-        "prefix": view["prefix"],
+        "prefix": prefix,
     }
     for name in _TEMPLATES:
         (folder / name).write_text(render(_TARGET, name, values), encoding="utf-8")
-    return [*_TEMPLATES, BOARD]
+    return list(_TEMPLATES)
