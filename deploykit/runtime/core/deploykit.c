@@ -247,10 +247,17 @@ static void add_expected(dk_model* model, const char* expected, const char* foun
     dk_add_text(model, found);
 }
 
-static int overlaps(const void* data, int64_t bytes, const void* arena, size_t arena_bytes) {
-    const uintptr_t first = (uintptr_t)data;
-    const uintptr_t start = (uintptr_t)arena;
-    return arena_bytes > 0 && first < start + arena_bytes && start < first + (uintptr_t)bytes;
+/* Check that a tensor is not in the arena of this run. */
+static dk_status
+check_apart(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
+    const uintptr_t first = (uintptr_t)tensor->data;
+    const uintptr_t start = (uintptr_t)model->arena;
+    if (bytes <= 0 || first >= start + model->arena_bytes || start >= first + (uintptr_t)bytes) {
+        return DK_OK;
+    }
+    dk_start_port_error(model, kind, name);
+    dk_add_text(model, " is in the arena, which a run overwrites");
+    return DK_ERROR_BUFFER;
 }
 
 static dk_status
@@ -258,11 +265,6 @@ check_memory(dk_model* model, const char* kind, const char* name, const dk_tenso
     if (bytes > 0 && tensor->data == NULL) {
         dk_start_port_error(model, kind, name);
         dk_add_text(model, " has no data");
-        return DK_ERROR_BUFFER;
-    }
-    if (bytes > 0 && overlaps(tensor->data, bytes, model->arena, model->arena_bytes)) {
-        dk_start_port_error(model, kind, name);
-        dk_add_text(model, " is in the arena, which a run overwrites");
         return DK_ERROR_BUFFER;
     }
     if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
@@ -414,6 +416,16 @@ dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims) {
 
 /* Running */
 
+dk_status dk_check_inputs_apart(dk_model* model, const dk_tensor* inputs) {
+    dk_status status = DK_OK;
+    int32_t index;
+    for (index = 0; index < model->descriptor->input_count && status == DK_OK; ++index) {
+        const char* name = model->descriptor->inputs[index].name;
+        status = check_apart(model, "input", name, &inputs[index], dk_tensor_bytes(&inputs[index]));
+    }
+    return status;
+}
+
 dk_status dk_check_arena(dk_model* model, int64_t bytes) {
     if (bytes >= 0 && (uint64_t)bytes <= model->arena_bytes) {
         return DK_OK;
@@ -431,6 +443,9 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
         dk_add_number(model, ": needs ", bytes);
         dk_add_number(model, " bytes, found ", (int64_t)outputs[output].bytes);
         return DK_ERROR_CAPACITY;
+    }
+    if (check_apart(model, "output", port->name, &outputs[output], bytes) != DK_OK) {
+        return DK_ERROR_BUFFER;
     }
     return check_memory(model, "output", port->name, &outputs[output], bytes);
 }

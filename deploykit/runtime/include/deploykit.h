@@ -266,6 +266,9 @@ dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims);
 /* Check an input's axis whose extent is a formula with the value `expected`. */
 dk_status dk_check_axis(dk_model* model, const dk_tensor* inputs, int32_t input, int32_t axis, int64_t expected);
 
+/* Check that no input is in the arena. */
+dk_status dk_check_inputs_apart(dk_model* model, const dk_tensor* inputs);
+
 /* Check that the arena holds `bytes`. */
 dk_status dk_check_arena(dk_model* model, int64_t bytes);
 

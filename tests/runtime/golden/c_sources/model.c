@@ -125,6 +125,9 @@ static dk_status prepare(mlp_model* model, const dk_tensor* inputs, const dk_ten
     if (status == DK_OK) {
         status = bind(model, inputs, &model->dims);
     }
+    if (status == DK_OK) {
+        status = dk_check_inputs_apart(&model->base, inputs);
+    }
     return status == DK_OK ? room(model, outputs) : status;
 }
 
