@@ -123,8 +123,8 @@ class Target(Protocol):
 
 
 class TargetOfSeveral(Target, Protocol):
-    """A target that makes one artifact of several models, in the first of its formats, beside those of the models alone,
-    in the last one."""
+    """A target that makes one artifact of several models, in the first of its formats. With it come those of each model
+    alone, in the last one."""
 
     formats: tuple[str, ...]
 

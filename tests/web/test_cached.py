@@ -139,7 +139,7 @@ TOGETHER = """(async () => {
 
 def test_loads_at_the_same_time_share_what_they_fetch(place: Place) -> None:
     once = ["model-relaxed.wasm", WEIGHTS]
-    place.pause = 0.5
+    place.pause = 1.5
     assert place.do(TOGETHER % "false") == [[42, 42], once, 1]
     (aborted, moved), *rest = place.do(TOGETHER % "true")
     assert (aborted in ("enough", 42), moved, *rest) == (True, 42, once, 1)

@@ -10,8 +10,8 @@
    `rank`, the extents and `bytes` as int64, then the data. A reply holds the status as int64; after DK_OK the outputs
    follow in the same form, else the error text. A block of states comes before the inputs and before the outputs.
 
-   With -DDK_SEMIHOSTING, for microcontrollers, the words of the command, one a line, the request and the reply are files
-   of these names. */
+   With -DDK_SEMIHOSTING, for microcontrollers, the words of the command, one a line, the request and the reply are
+   files of these names. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
