@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploykit import runtime
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
@@ -33,6 +32,7 @@ from deploykit.targets.base import Availability, PackageOptions, require_no_devi
 from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.footprint import read_footprint
 from deploykit.targets.embedded.lengths import choose_lengths
+from deploykit.targets.embedded.sources import shared_sources
 from deploykit.targets.templates import render
 from deploykit.text import FILE
 
@@ -164,16 +164,6 @@ class EmbeddedTarget:
 
     def sources(self, folder: Path) -> list[Path]:
         return sorted(folder.glob("*.c"))
-
-
-def shared_sources(program: Program) -> tuple[Path, ...]:
-    """The sources that a model has in common with others."""
-    return (
-        runtime.HEADER,
-        *runtime.CORE,
-        *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
-        *answers.sources(program),
-    )
 
 
 def _emulated(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.host.scope import prefix_of
+from deploykit.targets.embedded.sources import shared_sources
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def write_together(
 ) -> list[str]:
     """Write the files around the folders of models, given as their programs, what was emitted, and their options;
     returns their names."""
-    from deploykit.targets.embedded import shared_sources
-
     prefixes = [prefix_of(program) for (program,), _, _ in models]
     places: dict[str, str] = {}
     for prefix, ((program,), _, _) in zip(prefixes, models, strict=True):
