@@ -48,6 +48,7 @@ def test_nothing_is_found(analyser: str, folder: Path) -> None:
     for source in sorted(folder.glob("*.c")):
         if source.name == "weights.c":
             continue
-        call = [*ANALYSERS[analyser], f"-I{folder}", str(source)]
+        declared = ["-Wmissing-prototypes"] if (analyser, source.name) == ("gcc", "kernels.c") else []
+        call = [*ANALYSERS[analyser], *declared, f"-I{folder}", str(source)]
         found = subprocess.run(call, capture_output=True, text=True, check=False, cwd=folder)
         assert (found.returncode, found.stdout + found.stderr) == (0, ""), source.name

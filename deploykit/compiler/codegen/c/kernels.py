@@ -41,9 +41,12 @@ def symbol(kernel: Kernel, prefix: str) -> str:
 
 
 def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
-    """The definitions of all kernels. Raises `ValueError` for what portable C cannot express (vector operations)."""
-    functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in kernels)
-    return f"{_INCLUDES}\n{words.options(functions)}{support.definitions(functions)}{functions}"
+    """The declarations and definitions of all kernels. Raises `ValueError` for what portable C cannot express (vector
+    operations)."""
+    known = list(kernels)
+    functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in known)
+    head = f"{_INCLUDES}\n{words.options(functions)}{support.definitions(functions)}"
+    return f"{head}{emit_prototypes(known, prefix)}\n{functions}"
 
 
 def emit_prototypes(kernels: Iterable[Kernel], prefix: str) -> str:
