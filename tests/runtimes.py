@@ -36,7 +36,8 @@ from deploykit.targets.android import AndroidTarget
 from deploykit.targets.android.running import CHOICE, JAVA
 from deploykit.targets.base import Target, find_target
 from deploykit.targets.embedded import EmbeddedTarget
-from deploykit.targets.embedded.boards import cores, find_board
+from deploykit.targets.embedded.boards import Board, cores, find_board
+from deploykit.targets.embedded.boards.image import missing
 from deploykit.targets.webgpu import CPU_MODULES, GPU_MODULE, WebTarget
 from tests.placing import grouping, placing
 
@@ -171,15 +172,13 @@ def _web_in_node() -> Target:
     return WebTarget([_module_of_node()])
 
 
-def _board(name: str, core: str) -> Target:
-    """The target for a board, with this core on it."""
-    return EmbeddedTarget(find_board(name).model_copy(update={"core": cores()[core]}))
+def _board(name: str, core: str) -> Board:
+    """A board, with this core on it."""
+    return find_board(name).model_copy(update={"core": cores()[core]})
 
 
-def _emulates(core: str) -> bool:
-    """Whether the core is emulated here."""
-    emulator = cores()[core].emulator
-    return emulator is not None and all(map(shutil.which, (f"{cores()[core].compiler}-gcc", emulator.program)))
+def _emulates(name: str, core: str) -> bool:
+    return missing(_board(name, core)) is None
 
 
 def _opens(driver: str) -> bool:
@@ -224,8 +223,8 @@ RUNTIMES = (
     *(
         Runtime(
             core,
-            functools.partial(_board, board, core),
-            (f"a compiler and an emulator for {core}", functools.partial(_emulates, core)),
+            functools.partial(EmbeddedTarget, _board(board, core)),
+            (f"a compiler and an emulator for {core}", functools.partial(_emulates, board, core)),
             cost=cost,
             bounded=True,
         )

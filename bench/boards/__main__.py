@@ -41,7 +41,7 @@ from deploykit.checks.comparison import compare
 from deploykit.cli.console import messages, results, table
 from deploykit.errors import DeploykitError, UnsupportedModelError
 from deploykit.targets.embedded.boards import Board, find_board
-from deploykit.targets.embedded.boards.image import compiler_for
+from deploykit.targets.embedded.boards.image import compiler_for, missing
 
 USUAL = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "riscv32-virt")
 """The boards without `--board`: Cortex-M3, M4, M7, M33 and M55, and RV32 with floats."""
@@ -152,7 +152,7 @@ def _show_functions(title: str, seen: image.Seen) -> None:
 
 def _present(boards: Sequence[Board]) -> Iterator[Board]:
     for board in boards:
-        reason = image.missing(board)
+        reason = missing(board)
         if reason is None:
             yield board
         else:

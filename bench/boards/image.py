@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,10 @@ import numpy as np
 from bench.boards.sides import Side
 from bench.instructions.counters import RESULT, Counts, counted, plugin
 from deploykit.basics.toolchain import Compiler
-from deploykit.errors import DeploykitError, ToolchainError
+from deploykit.errors import DeploykitError
 from deploykit.targets.embedded.boards import Board
 from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of
+from deploykit.targets.embedded.boards.measuring import sections, symbols
 
 HERE = Path(__file__).parent
 OPTIONS = (*PICOLIBC, "-std=gnu11", "-O3", "-ffunction-sections", "-fdata-sections", f"-I{HERE}")
@@ -43,19 +42,6 @@ class Seen:
     @property
     def instructions(self) -> int:
         return self.counts.kinds["all"]
-
-
-def missing(board: Board) -> str | None:
-    """Why images for a board cannot be built and run here, or `None`."""
-    if board.core.emulator is None:
-        return "there is no emulator for it"
-    if shutil.which(board.core.emulator.program) is None:
-        return f"{board.core.emulator.program} is not installed"
-    try:
-        compiler_for(board.core)
-    except ToolchainError as error:
-        return str(error)
-    return None
 
 
 def measure(board: Board, side: Side, given: np.ndarray, expected: np.ndarray, folder: Path) -> Seen:
@@ -94,12 +80,12 @@ def run(board: Board, compiler: Compiler, objects: Sequence[Path], image: Path) 
     assert emulator is not None
     memory = memory_of(emulator.flash, emulator.ram)
     compiler.link_program(objects, image, *PICOLIBC, *SEMIHOSTING, "-Wl,--gc-sections", *memory)
-    places = _symbols(compiler, image)
+    places = symbols(compiler, image)
     call = [*launcher(emulator), str(image)]
     if "count_begin" in places:
         arguments = [
-            f"begin={places['count_begin']:x}",
-            f"end={places['count_end']:x}",
+            f"begin={places['count_begin'].address:x}",
+            f"end={places['count_end'].address:x}",
             f"result={image.parent / RESULT}",
         ]
         call += ["-plugin", ",".join([str(plugin(HERE / "count.c", image.parent)), *arguments])]
@@ -126,23 +112,5 @@ def _given(given: np.ndarray, expected: np.ndarray) -> str:
 
 def _sizes(compiler: Compiler, objects: Sequence[Path], linked: Path) -> Mapping[str, int]:
     """Bytes by kind of section of what the functions of a side reach, without the C library."""
-    roots = [f"-Wl,-u,{name}" for name in KEPT]
-    compiler.link_image(objects, linked, "-r", "-Wl,--gc-sections", *roots)
-    sizes: Counter[str] = Counter()
-    for line in _tool(compiler, "size", "-A", str(linked)).splitlines():
-        match line.split():
-            case [name, size, _] if name.startswith("."):
-                kind = re.sub(r"^s(?=data|bss|rodata)", "", name.split(".")[1])
-                sizes["rodata" if kind.startswith("srodata") else kind] += int(size)
-    return sizes
-
-
-def _symbols(compiler: Compiler, image: Path) -> Mapping[str, int]:
-    """The address of each symbol."""
-    lines = (line.split() for line in _tool(compiler, "nm", str(image)).splitlines())
-    return {words[2]: int(words[0], 16) for words in lines if len(words) == 3}
-
-
-def _tool(compiler: Compiler, name: str, *arguments: str) -> str:
-    command = f"{compiler.command[0].removesuffix('gcc')}{name}"
-    return subprocess.run([command, *arguments], capture_output=True, text=True, check=True).stdout
+    compiler.link_image(objects, linked, "-r", "-Wl,--gc-sections", *(f"-Wl,-u,{name}" for name in KEPT))
+    return sections(compiler, linked)

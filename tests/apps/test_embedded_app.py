@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,16 +11,14 @@ import pytest
 from apps.embedded.build import build
 from deploykit.targets.embedded.boards import find_board
 from deploykit.targets.embedded.boards.footprint import read_footprint
+from deploykit.targets.embedded.boards.image import missing
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["arduino-uno-r4", "microbit", "ek-ra8m1", "esp32c3"])
 def test_the_app_reads_digits(board: str, tmp_path: Path) -> None:
-    core = find_board(board).core
-    assert core.emulator is not None
-    for tool in (f"{core.compiler}-gcc", core.emulator.program, "make"):
-        if not shutil.which(tool):
-            pytest.skip(f"needs {tool}")
+    if reason := missing(find_board(board)):
+        pytest.skip(reason)
     build(board, tmp_path / "digits")
     call = subprocess.run(["make", "-s", "-C", tmp_path / "digits", "run"], capture_output=True, text=True, check=False)
     assert call.returncode == 0, call.stdout + call.stderr

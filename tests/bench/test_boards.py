@@ -22,15 +22,15 @@ from bench.boards.sides import Side
 from bench.tables import markdown
 from deploykit.errors import DeploykitError, UnsupportedModelError
 from deploykit.targets.embedded.boards import Board, find_board
+from deploykit.targets.embedded.boards.image import missing
 
 _FIGURES = Figures(2_000_000, 1000, 2000, 300, 40, 0, True)
 
 
 def _board(name: str) -> Board:
     board = find_board(name)
-    missing = image.missing(board)
-    if missing is not None:
-        pytest.skip(missing)
+    if reason := missing(board):
+        pytest.skip(reason)
     return board
 
 

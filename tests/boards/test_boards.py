@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,7 +15,9 @@ import deploykit
 from deploykit.errors import ArtifactError, ShapeError, ToolchainError, UsageError
 from deploykit.targets.embedded.boards import board_names, cores, find_board
 from deploykit.targets.embedded.boards.footprint import BOARD, read_footprint
-from deploykit.targets.embedded.boards.image import emulated_build
+from deploykit.targets.embedded.boards.image import PICOLIBC, compiler_for, emulated_build, missing
+from deploykit.targets.embedded.boards.measuring import sections
+from tests.frontends.huggingface.test_texts import folder_of
 from tests.seeded import seeded
 
 MODEL = """<ir_version: 9, opset_import: ["": 20]>
@@ -33,15 +34,7 @@ small (float[n, 3, h, 20] x) => (float[n, 10] y) {
 WEIGHTS = {"w1": (8, 3, 3, 3), "w2": (12, 8, 1, 1), "w3": (12, 10)}
 DIMS = {"n": (1, 3), "h": (3, 16)}
 
-ARM = "arm-none-eabi-gcc"
-needs_arm = pytest.mark.skipif(not (shutil.which(ARM) and shutil.which("qemu-system-arm")), reason="needs " + ARM)
-
-
-def _tools_of(core: str) -> str | None:
-    """Why nothing runs on this core here."""
-    emulator = cores()[core].emulator
-    tools = [f"{cores()[core].compiler}-gcc", *([emulator.program] if emulator else [])]
-    return next((f"needs {tool}" for tool in tools if shutil.which(tool) is None), None)
+needs_arm = pytest.mark.skipif(missing(find_board("nrf52840dk")) is not None, reason="needs tools for Arm boards")
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +56,11 @@ def test_every_board_is_sound() -> None:
 
 @pytest.mark.parametrize("core", [name for name, core in cores().items() if core.emulator])
 def test_every_core_computes_the_same(model: onnx.ModelProto, core: str, tmp_path: Path) -> None:
-    if missing := _tools_of(core):
-        pytest.skip(missing)
     boards = [find_board(name) for name in board_names()]
-    board = max((board for board in boards if board.core.name == core), key=lambda board: board.ram.bytes).name
-    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board=board)
+    board = max((board for board in boards if board.core.name == core), key=lambda board: board.ram.bytes)
+    if reason := missing(board):
+        pytest.skip(reason)
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board=board.name)
     reference = ReferenceEvaluator(model)
     with deploykit.open(tmp_path / "dist") as session:
         for n, h in ((1, 3), (2, 7), (3, 16)):
@@ -120,6 +113,36 @@ def test_the_footprint_is_that_of_an_image(model: onnx.ModelProto, tmp_path: Pat
     counted = found.flash["code"] + found.flash["constants"]
     assert own <= 1.2 * counted
     assert 0 < found.ram["stack"] < 2048
+
+
+@needs_arm
+def test_the_footprint_of_a_model_of_texts_has_all_of_its_code(tmp_path: Path) -> None:
+    """The functions for texts and the tokenizer, too, and the struct of a session."""
+    folder = folder_of(tmp_path / "model", "bert-classes", problem_type="single_label_classification")
+    deploykit.build(folder, "embedded", {"batch": (1, 2), "tokens": (1, 40)}, tmp_path / "dist", board="mps2-an386")
+    found = read_footprint(tmp_path / "dist")
+    assert found is not None
+    compiler = compiler_for(find_board("mps2-an386").core)
+    encoding = tmp_path / "encode.o"
+    compiler.compile(tmp_path / "dist" / "encode.c", encoding, "-O2", *PICOLIBC, f"-I{tmp_path / 'dist'}")
+    kernels = tmp_path / "kernels.o"
+    compiler.compile(tmp_path / "dist" / "kernels.c", kernels, "-O3", *PICOLIBC, f"-I{tmp_path / 'dist'}")
+    assert found.flash["code"] > sections(compiler, kernels)["text"] + sections(compiler, encoding)["text"]
+    assert found.ram["structs"] > 512
+    assert [what for what in found.uncounted if "WORKSPACE_BYTES" in what]
+
+
+@needs_arm
+def test_a_compiler_that_fails_is_told(model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "arm-none-eabi-gcc").write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo arm-none-eabi-gcc 1 && exit\necho "it has no picolibc" >&2; exit 1\n'
+    )
+    (tmp_path / "arm-none-eabi-gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board="nrf52840dk")
+    found = read_footprint(tmp_path / "dist")
+    assert found is not None
+    assert found.lines()[-1].strip() == "not counted: code, structs and the stack: it has no picolibc"
 
 
 def test_a_model_that_does_not_fit_is_refused(model: onnx.ModelProto, tmp_path: Path) -> None:

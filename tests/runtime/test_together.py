@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 import deploykit
 from deploykit.errors import UsageError
 from deploykit.targets.embedded.boards import find_board
-from deploykit.targets.embedded.boards.image import emulated_build
+from deploykit.targets.embedded.boards.image import emulated_build, missing
 from tests.seeded import seeded
 
 TEXT = '<ir_version: 9, opset_import: ["": 20]> {} (float[n, 8] x) => (float[n, 3] y) {{ a = MatMul(x, w) y = {}(a) }}'
@@ -105,9 +105,7 @@ def test_cmake_gives_them_one_core(together: bool, tmp_path: Path) -> None:
     np.testing.assert_allclose(printed(tmp_path / "build" / "app"), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(
-    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")), reason="needs tools for Arm boards"
-)
+@pytest.mark.skipif(missing(find_board("mps2-an386")) is not None, reason="needs tools for Arm boards")
 def test_together_on_a_board(tmp_path: Path) -> None:
     files, expected = models(tmp_path)
     place = tmp_path / "dist"

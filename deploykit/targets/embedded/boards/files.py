@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploykit.errors import ToolchainError
+from deploykit.targets import answers
 from deploykit.targets.embedded.boards import Board
 from deploykit.targets.embedded.boards.footprint import BOARD
 from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of
-from deploykit.targets.embedded.boards.measuring import measure
+from deploykit.targets.embedded.boards.measuring import Measured, measure
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def board_files(program: Program, board: Board, folder: Path, view: Mapping[str,
     Raises `UsageError` if the model does not fit the board."""
     from deploykit.targets.embedded.boards.fit import footprint
 
-    prefixes = [function["prefix"] for function in view["functions"]]
+    structs = {f"{function['prefix']}_model": "model.h" for function in view["functions"]}
+    if kinds := [kind for kind in answers.KINDS if view[kind]]:
+        structs = {f"{view['prefix']}_session": f"model_{kinds[0]}.h"}
     sources = [folder / name for name in view["sources"]]
     try:
-        measured = measure(compiler_for(board.core), folder, sources, prefixes, view["prefix"])
-    except ToolchainError:
-        measured = None
+        measured: Measured | str = measure(compiler_for(board.core), folder, sources, view["shared"], structs)
+    except ToolchainError as error:
+        measured = str(error).splitlines()[-1]
     constants = {"weights": view["weights_bytes"]}
     if "tokenizer.c" in view["sources"]:
         constants["tokenizer"] = view["texts"]["tables_bytes"]

@@ -17,19 +17,27 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
 
 
-def footprint(program: Program, board: Board, constants: Mapping[str, int], measured: Measured | None) -> Footprint:
+def footprint(program: Program, board: Board, constants: Mapping[str, int], measured: Measured | str) -> Footprint:
     """The footprint of a program at the upper bounds of its dims; `constants` are bytes of flash by what they are for.
-    Raises `UsageError`, with what would make it fit, if
+    A text in the place of `measured` says why that is not known. Raises `UsageError`, with what would make it fit, if
     it takes more than the board has."""
-    flash, ram = dict(constants), _tensors(program)
-    if measured is not None:
+    flash, ram, compiler = dict(constants), _tensors(program), ""
+    uncounted = [
+        f"output '{port.name}', whose size depends on data"
+        for function in program.public
+        for port in function.outputs
+        if bytes_at_bounds(function, port) is None
+    ]
+    if program.task is not None:
+        uncounted.append("memory for texts, pictures or sounds beside the arena (WORKSPACE_BYTES in its header)")
+    if isinstance(measured, Measured):
         flash |= {"code": measured.code, "constants": measured.constants}
         ram |= {"structs": measured.structs, "variables": measured.data, "stack": measured.stack or 0}
-    unknown = tuple(
-        port.name for function in program.public for port in function.outputs if bytes_at_bounds(function, port) is None
-    )
-    compiler = "" if measured is None else measured.compiler
-    found = Footprint(board=board, flash=flash, ram=ram, compiler=compiler, open=unknown)
+        compiler = measured.compiler
+        uncounted += ["the stack, which has no known bound"] if measured.stack is None else []
+    else:
+        uncounted.append(f"code, structs and the stack: {measured}")
+    found = Footprint(board=board, flash=flash, ram=ram, compiler=compiler, uncounted=tuple(uncounted))
     _require_room(found, program)
     return found
 

@@ -16,23 +16,21 @@ BOARD = "board.json"
 
 class Footprint(Entry):
     """Bytes that a model takes of the memories of its board, by what they are for. `compiler` is the one that code was
-    measured with; without one, code and the stack are not counted. `open` are outputs whose size depends on data, which
-    are not counted either."""
+    measured with, empty if it was not. `uncounted` says what else the model takes, and why that is not known."""
 
     board: Board
     flash: Mapping[str, int]
     ram: Mapping[str, int]
     compiler: str = ""
-    open: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Lines for people."""
-        without = "" if self.compiler else "; code and stack are not counted, for want of its compiler"
-        open_ = f"; without {', '.join(self.open)}, whose size depends on data" if self.open else ""
         return [
-            f"Board   {self.board.name}: {self.board.title}, {self.board.core.title}{without}{open_}",
+            f"Board   {self.board.name}: {self.board.title}, {self.board.core.title}",
             f"        flash {share(self.flash, self.board.flash.bytes)}",
             f"        RAM   {share(self.ram, self.board.ram.bytes)}",
+            *(f"        not counted: {what}" for what in self.uncounted),
         ]
 
 

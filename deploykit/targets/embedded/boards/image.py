@@ -37,6 +37,15 @@ def emulated_build(board: Board) -> Build:
     )
 
 
+def missing(board: Board) -> str | None:
+    """Why images do not run in the emulator of the board's core here, or `None`."""
+    try:
+        emulated_build(board)
+    except ToolchainError as error:
+        return str(error)
+    return None
+
+
 def memory_of(flash: Region, ram: Region) -> tuple[str, ...]:
     """Options that tell picolibc's linker script where memories are."""
     places = {

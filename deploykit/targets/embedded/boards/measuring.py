@@ -1,25 +1,28 @@
 """What a model takes of a board: bytes of flash and RAM, and of the stack.
 
 The memories of tensors are known without a compiler. Code, constants and structs are those of the sources compiled for
-the board's core and linked without a C library, with what no call reaches left out. The stack is that of the deepest
-call, which gcc tells for every function (`-fcallgraph-info=su`); functions of the C library are not in it.
+the board's core and linked without a C library: the functions of the model's headers, and what they call. The stack is
+that of their deepest call, which gcc tells for every function (`-fcallgraph-info=su`); functions of the C library are
+not in it.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import Compiler
 from deploykit.targets.embedded.boards.image import PICOLIBC
 
-OPTIMISED = {"kernels.c": "-O3", "weights.c": "-O0", "deploykit.c": "-Os"}
-"""How a file is compiled, if not with -O2."""
+KERNELS = "kernels.c"
+USUAL = "-O2"
+OPTIMISED = {KERNELS: "-O3", "deploykit.c": "-Os", "weights.c": "-O0", "tokenizer.c": "-O0"}
+"""How much work a compiler does for a file, if not the usual."""
 
 _NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((static|dynamic[^)]*)\)')
 _EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -28,60 +31,55 @@ _EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 @dataclass(frozen=True)
 class Measured:
     """What a compiler makes of a model, in bytes. `constants` are those other than weights, `structs` the structs of
-    its functions, which the application provides, and `data` are variables. `stack` is `None` if a depth is not
-    known."""
+    its functions, which the application provides, and `data` are variables. `stack` is `None` if it has no bound that
+    is known."""
 
     compiler: str
     code: int
     constants: int
-    weights: int
     data: int
     structs: int
     stack: int | None
 
 
 def measure(
-    compiler: Compiler, folder: Path, sources: Sequence[Path], functions: Sequence[str], prefix: str
+    compiler: Compiler, folder: Path, sources: Sequence[Path], shared: Collection[str], structs: Mapping[str, str]
 ) -> Measured:
-    """Compile and link `sources` of the artifact in `folder`; `functions` are the prefixes of its functions, and
-    `prefix` that of what they share. Raises `ToolchainError`."""
+    """Compile and link `sources` of the artifact in `folder`; those with the names `shared` are the same for all
+    models. `structs` are what an application provides, with the header of each. Raises `ToolchainError`."""
     with Scratch() as place:
         scratch = Path(place)
         options = (*PICOLIBC, "-ffunction-sections", "-fdata-sections", f"-I{folder}")
-        objects = []
+        objects = {source.name: scratch / f"{source.stem}.o" for source in sources}
         for source in sources:
-            objects.append(scratch / f"{source.stem}.o")
-            compiler.compile(source, objects[-1], OPTIMISED.get(source.name, "-O2"), *options, "-fcallgraph-info=su")
+            optimised = OPTIMISED.get(source.name, USUAL)
+            compiler.compile(source, objects[source.name], optimised, *options, "-fcallgraph-info=su")
         probe = scratch / "structs.c"
-        lines = [f"char structs_of_{name}[sizeof({name}_model)];" for name in functions]
-        probe.write_text("\n".join(['#include "model.h"', *lines, ""]), encoding="ascii")
+        lines = [f'#include "{header}"\nchar bytes_of_{name}[sizeof({name})];\n' for name, header in structs.items()]
+        probe.write_text("".join(lines), encoding="ascii")
         compiler.compile(probe, scratch / "structs.o", *options)
+        own = [made for name, made in objects.items() if name not in shared and name != KERNELS]
+        roots = sorted(name for made in own for name, symbol in symbols(compiler, made).items() if symbol.public)
         image = scratch / "image.elf"
-        kept = [f"{name}_{call}" for name in functions for call in ("init", "run")] + [f"{prefix}_weights"]
-        roots = (f"-Wl,-e,{kept[1]}", *(f"-Wl,-u,{name}" for name in kept))
-        compiler.link_image(objects, image, "-Wl,--gc-sections,--unresolved-symbols=ignore-all,--no-warnings", *roots)
-        sizes = _sections(compiler, image)
-        weights = _symbols(compiler, image).get(f"{prefix}_weights", 0)
-        stacks = _stacks(scratch.glob("*.ci"), [f"{name}_{call}" for name in functions for call in ("init", "run")])
-        structs = sum(_symbols(compiler, scratch / "structs.o").values())
-    return Measured(
-        compiler.version,
-        sizes["text"],
-        sizes["rodata"] - weights,
-        weights,
-        sizes["data"] + sizes["bss"],
-        structs,
-        stacks,
-    )
+        kept = (f"-Wl,-e,{roots[0]}", *(f"-Wl,-u,{name}" for name in roots))
+        compiler.link_image(
+            objects.values(), image, "-Wl,--gc-sections,--unresolved-symbols=ignore-all,--no-warnings", *kept
+        )
+        sizes = sections(compiler, image)
+        constants = [scratch / "weights.o", scratch / "tokenizer.o"]
+        data = sum(s.bytes for made in constants if made.exists() for s in symbols(compiler, made).values())
+        return Measured(
+            compiler.version,
+            sizes["text"],
+            sizes["rodata"] - data,
+            sizes["data"] + sizes["bss"],
+            sum(symbol.bytes for symbol in symbols(compiler, scratch / "structs.o").values()),
+            _stack(scratch.glob("*.ci"), roots),
+        )
 
 
-def _tool(compiler: Compiler, name: str, *arguments: str) -> str:
-    command = compiler.command[0].removesuffix("gcc") + name
-    return subprocess.run([command, *arguments], capture_output=True, text=True, check=True).stdout
-
-
-def _sections(compiler: Compiler, image: Path) -> Mapping[str, int]:
-    """Bytes of the sections of an image, by kind."""
+def sections(compiler: Compiler, image: Path) -> Mapping[str, int]:
+    """Bytes of the sections of an image or an object, by kind: `text`, `rodata`, `data` and `bss`."""
     sizes = dict.fromkeys(("text", "rodata", "data", "bss"), 0)
     for line in _tool(compiler, "size", "-A", str(image)).splitlines():
         match line.split():
@@ -90,14 +88,32 @@ def _sections(compiler: Compiler, image: Path) -> Mapping[str, int]:
     return sizes
 
 
-def _symbols(compiler: Compiler, image: Path) -> Mapping[str, int]:
-    """The bytes of each symbol that has a size."""
-    lines = (line.split() for line in _tool(compiler, "nm", "-S", str(image)).splitlines())
-    return {line[3]: int(line[1], 16) for line in lines if len(line) == 4}
+@dataclass(frozen=True)
+class Symbol:
+    """Where a symbol is, its bytes, 0 if they are not known, and whether other files see it."""
+
+    address: int
+    bytes: int
+    public: bool
 
 
-def _stacks(files: Iterable[Path], entries: Sequence[str]) -> int | None:
-    """The stack of the deepest call from one of `entries`."""
+def symbols(compiler: Compiler, image: Path) -> Mapping[str, Symbol]:
+    """The symbols that an image or an object defines."""
+    found = {}
+    for line in _tool(compiler, "nm", "-S", "--defined-only", str(image)).splitlines():
+        address, *size, kind, name = line.split()
+        found[name] = Symbol(int(address, 16), int(size[0], 16) if size else 0, kind.isupper())
+    return found
+
+
+def _tool(compiler: Compiler, name: str, *arguments: str) -> str:
+    command = compiler.command[0].removesuffix("gcc") + name
+    return subprocess.run([command, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def _stack(files: Iterable[Path], entries: Sequence[str]) -> int | None:
+    """The stack of the deepest call from one of `entries`; `None` if a function calls itself, or takes a stack that
+    depends on data."""
     bytes_of: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
     for file in files:
@@ -108,9 +124,11 @@ def _stacks(files: Iterable[Path], entries: Sequence[str]) -> int | None:
             bytes_of[name] = int(size)
         for caller, callee in _EDGE.findall(text):
             calls.setdefault(caller, set()).add(callee)
-
-    @cache
-    def depth(name: str) -> int:
-        return bytes_of.get(name, 0) + max((depth(callee) for callee in calls.get(name, ())), default=0)
-
-    return max(depth(name) for name in entries)
+    try:
+        order = TopologicalSorter(calls).static_order()
+        deepest: dict[str, int] = {}
+        for name in order:  # what is called comes first
+            deepest[name] = bytes_of.get(name, 0) + max((deepest[callee] for callee in calls.get(name, ())), default=0)
+    except CycleError:
+        return None
+    return max(deepest.get(name, 0) for name in entries)
