@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +17,7 @@ import deploykit
 from deploykit.errors import UsageError
 from deploykit.targets.embedded.boards import find_board
 from deploykit.targets.embedded.boards.image import emulated_build, missing
+from deploykit.targets.embedded.sources import OPTIMIZED, USUAL
 from tests.seeded import seeded
 
 TEXT = '<ir_version: 9, opset_import: ["": 20]> {} (float[n, 8] x) => (float[n, 3] y) {{ a = MatMul(x, w) y = {}(a) }}'
@@ -95,6 +98,7 @@ def test_cmake_gives_them_one_core(together: bool, tmp_path: Path) -> None:
     lines = [
         "cmake_minimum_required(VERSION 3.13)",
         "project(app C)",
+        "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)",
         *(f"add_subdirectory({folder})" for folder in added),
         "add_executable(app app.c)",
         "target_link_libraries(app PRIVATE tanh_net sine_net)",
@@ -103,6 +107,12 @@ def test_cmake_gives_them_one_core(together: bool, tmp_path: Path) -> None:
     for step in (["-S", tmp_path, "-B", tmp_path / "build"], ["--build", tmp_path / "build"]):
         subprocess.run(["cmake", *map(str, step)], check=True, capture_output=True)
     np.testing.assert_allclose(printed(tmp_path / "build" / "app"), expected, rtol=1e-5, atol=1e-6)
+    # The project has no build type, and files are optimised all the same.
+    commands = json.loads((tmp_path / "build" / "compile_commands.json").read_text())
+    optimized = {Path(entry["file"]).name: re.findall(r" (-O\w*)", entry["command"])[-1:] for entry in commands}
+    assert optimized.pop("app.c") == []
+    assert optimized == {name: [OPTIMIZED.get(name, USUAL)] for name in optimized}
+    assert {"kernels.c", "model.c", "weights.c", "deploykit.c", "errors.c"} <= set(optimized)
 
 
 @pytest.mark.skipif(missing(find_board("mps2-an386")) is not None, reason="needs tools for Arm boards")

@@ -107,7 +107,7 @@ class Process:
 
 
 def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: Path, build: Build) -> None:
-    options = [*build.options, "-O1", *build.compiler.threads, f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
+    options = ["-O1", *build.options, *build.compiler.threads, f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
     options.append(f"-DDK_SHARED_PREFIX={manifest.shared_prefix or manifest.prefix}")
     if manifest.states is not None:
         options.append("-DDK_STATES")

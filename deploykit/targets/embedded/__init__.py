@@ -32,7 +32,7 @@ from deploykit.targets.base import Availability, PackageOptions, require_no_devi
 from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.footprint import read_footprint
 from deploykit.targets.embedded.lengths import choose_lengths
-from deploykit.targets.embedded.sources import shared_sources
+from deploykit.targets.embedded.sources import OPTIMIZED, USUAL, shared_sources
 from deploykit.targets.templates import render
 from deploykit.text import FILE
 
@@ -130,6 +130,7 @@ class EmbeddedTarget:
         headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
         view |= {"board": self.board, "headers": headers, "sources": sources, **answers.views(program, options.version)}
         view["shared"] = [source.name for source in copied if source.suffix == ".c"]
+        view["usual"], view["optimized"] = USUAL, {name: OPTIMIZED[name] for name in sources if name in OPTIMIZED}
         for function in view["functions"]:
             choose_lengths(function["inputs"])
         for name in PROJECT_FILES:

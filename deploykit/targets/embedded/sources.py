@@ -1,4 +1,4 @@
-"""The sources of an artifact that are the same for all models that need them."""
+"""The sources of an artifact: those that are the same for all models that need them, and how each is compiled."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from deploykit.targets import answers
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
+
+
+KERNELS = "kernels.c"
+USUAL = "-O2"
+OPTIMIZED = {KERNELS: "-O3", "deploykit.c": "-Os", "weights.c": "-O0", "tokenizer.c": "-O0"}
+"""How much work a compiler does for a file, if not the usual: much for loops, little for plain data, and the checks of
+a run are best small."""
 
 
 def shared_sources(program: Program) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.targets.embedded.sources import shared_sources
+from deploykit.targets.embedded.sources import OPTIMIZED, USUAL, shared_sources
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def write_together(
         "models": prefixes,
         "shared": [f"{prefix}/{name}" for name, prefix in places.items()],
         "board": board,
+        "usual": USUAL,
+        "optimized": OPTIMIZED,
         "version": models[0][2].version,
     }
     files = {"Makefile": "models.mk", "CMakeLists.txt": "models.cmake", "README.md": "models.md"}

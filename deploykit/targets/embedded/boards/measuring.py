@@ -18,11 +18,7 @@ from pathlib import Path
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import Compiler
 from deploykit.targets.embedded.boards.image import PICOLIBC
-
-KERNELS = "kernels.c"
-USUAL = "-O2"
-OPTIMISED = {KERNELS: "-O3", "deploykit.c": "-Os", "weights.c": "-O0", "tokenizer.c": "-O0"}
-"""How much work a compiler does for a file, if not the usual."""
+from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL
 
 _NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((static|dynamic[^)]*)\)')
 _EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -52,8 +48,8 @@ def measure(
         options = (*PICOLIBC, "-ffunction-sections", "-fdata-sections", f"-I{folder}")
         objects = {source.name: scratch / f"{source.stem}.o" for source in sources}
         for source in sources:
-            optimised = OPTIMISED.get(source.name, USUAL)
-            compiler.compile(source, objects[source.name], optimised, *options, "-fcallgraph-info=su")
+            optimized = OPTIMIZED.get(source.name, USUAL)
+            compiler.compile(source, objects[source.name], optimized, *options, "-fcallgraph-info=su")
         probe = scratch / "structs.c"
         lines = [f'#include "{header}"\nchar bytes_of_{name}[sizeof({name})];\n' for name, header in structs.items()]
         probe.write_text("".join(lines), encoding="ascii")
