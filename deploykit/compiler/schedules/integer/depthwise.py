@@ -86,6 +86,21 @@ def spans_of(stage: Stage) -> tuple[tuple[Expr, Expr], ...]:
     return tuple(spans)
 
 
+def span_of_row(
+    code: Code, places: Sequence[Expr], spans: Sequence[tuple[Expr, Expr]], width: Expr
+) -> tuple[Expr, Expr]:
+    """The outputs of a row of `width` whose taps all lie in the data, as variables of `code`: the first one and the one
+    after the last. `places` are those of the row along the other spatial axes."""
+    between = [
+        condition
+        for place, (first, stop) in zip(places, spans, strict=False)
+        for condition in (place >= first, place < stop)
+    ]
+    whole = tirx.all(*between) if between else tirx.const(True, "bool")
+    first, stop = (tirx.Select(whole, end, width) for end in spans[-1])
+    return code.let("first", first), code.let("stop", stop)
+
+
 def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
     """All rows of outputs."""
     *outer, row, _ = task.axes
@@ -97,14 +112,7 @@ def _tasks(task: _Depthwise, device: Device) -> tirx.Stmt:
         places = [code.let("place", place) for place in unravel(index, counts)]
         at = {axis.var: index_of(axis, place) for axis, place in zip(outer, places, strict=True)}
         width = as_index(row.extent)
-        between = [
-            condition
-            for place, (first, stop) in zip(places[1:], task.spans, strict=False)
-            for condition in (place >= first, place < stop)
-        ]
-        whole = tirx.all(*between) if between else tirx.const(True, "bool")
-        first = code.let("first", tirx.Select(whole, task.spans[-1][0], width))
-        stop = code.let("stop", tirx.Select(whole, task.spans[-1][1], width))
+        first, stop = span_of_row(code, places[1:], task.spans, width)
 
         def run(channel: Expr, lanes: int) -> tirx.Stmt:
             def output(source: Expr, x: Expr) -> tirx.Stmt:

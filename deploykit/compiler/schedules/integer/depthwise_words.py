@@ -23,7 +23,7 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.schedules.integer.depthwise import spans_of
+from deploykit.compiler.schedules.integer.depthwise import span_of_row, spans_of
 from deploykit.compiler.schedules.integer.words import TILES, called, pointer, word
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
@@ -119,17 +119,10 @@ def _rows(task: _Depthwise, views: Views) -> tirx.Stmt:
     places = [ir.Var(axis.var.name.removeprefix("v_"), "int64") for axis in outer]
     at = {axis.var: index_of(axis, place) for axis, place in zip(outer, places, strict=True)}
     width = as_index(row.extent)
-    between = [
-        condition
-        for place, (first, stop) in zip(places[1:], task.spans, strict=False)
-        for condition in (place >= first, place < stop)
-    ]
     code = Code()
     first, stop = const(0), width
     if task.inside is not None:
-        whole = tirx.all(*between) if between else tirx.const(True, "bool")
-        first = code.let("first", tirx.Select(whole, task.spans[-1][0], width))
-        stop = code.let("stop", tirx.Select(whole, task.spans[-1][1], width))
+        first, stop = span_of_row(code, places[1:], task.spans, width)
     code.add(loop("x", stop - first, lambda x: _inner(task, views, {**at, row.var: index_of(row, first + x)})))
     if task.inside is not None:
 
