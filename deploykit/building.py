@@ -153,7 +153,7 @@ def build(
     if watch.stop_after is not None and watch.stop_after not in STAGES:
         raise UsageError(f"there is no stage '{watch.stop_after}'; there are {', '.join(STAGES)}")
     place = find_target(target) if isinstance(target, str) else target
-    own_settings = own_options(place, platform.format, platform.told)
+    own_settings = own_options(place, platform.format, platform.target_settings)
     place = configured(place, own_settings)
     sweep()
     if watch.stop_after is None:
@@ -206,7 +206,7 @@ def _build_together(
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
     if not hasattr(place, "package_together"):
         raise UsageError(f"target {place.name} takes one model, found {len(models)}: build each for itself")
-    own_settings = own_options(place, platform.format, platform.told)
+    own_settings = own_options(place, platform.format, platform.target_settings)
     place = configured(place, own_settings)
     several = cast("TargetOfSeveral", place)
     if platform.format not in ("", several.formats[0]):

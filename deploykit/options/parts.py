@@ -69,8 +69,8 @@ class PlatformOptions:
     )
 
     @property
-    def told(self) -> Mapping[str, str]:
-        """The settings, with the board among them."""
+    def target_settings(self) -> Mapping[str, str]:
+        """The settings, with the board among them: targets take it as one."""
         return {**(self.settings or {}), **({} if self.board is None else {"board": self.board})}
 
 

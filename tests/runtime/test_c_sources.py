@@ -97,14 +97,19 @@ SMALL = """<ir_version: 9, opset_import: ["": 20]> net (float[n, 32] x) => (floa
 }"""
 
 
+def refused(folder: Path) -> list[Path | str]:
+    """What a compiler takes to build `refused_test.c`, with a model that is built in `folder`."""
+    onnx.save(seeded(SMALL, {"w": (32, 64), "v": (64, 8)}), folder / "net.onnx")
+    deploykit.build(folder / "net.onnx", "embedded", {"n": (2, 4)}, folder / "dist")
+    test, dist = Path(__file__).with_name("refused_test.c"), folder / "dist"
+    return [test, *sorted(dist.glob("*.c")), f"-I{dist}"]
+
+
 @compilers
 def test_a_model_that_cannot_start_stays_refused(compiler: str, tmp_path: Path) -> None:
     """With the text of the first cause, until it is mended."""
-    onnx.save(seeded(SMALL, {"w": (32, 64), "v": (64, 8)}), tmp_path / "net.onnx")
-    deploykit.build(tmp_path / "net.onnx", "embedded", {"n": (2, 4)}, tmp_path / "dist")
-    test, folder = Path(__file__).with_name("refused_test.c"), tmp_path / "dist"
-    sources = [folder / f"{name}.c" for name in ("model", "kernels", "deploykit", "errors", "weights")]
-    printed = compile_and_run(compiler, tmp_path / "refused", test, *sources, *SANITIZERS, f"-I{folder}").splitlines()
+    sources = refused(tmp_path)
+    printed = compile_and_run(compiler, tmp_path / "refused", *sources, *SANITIZERS).splitlines()
     assert printed.pop(0) == "before init: 8 the model is not initialised"
     starts = [printed[at : at + 4] for at in range(0, 28, 4)]
     weights = [(start[0].partition(": ")[2], {line.partition(": ")[2] for line in start}) for start in starts[:4]]
@@ -132,12 +137,9 @@ def test_a_model_that_cannot_start_stays_refused(compiler: str, tmp_path: Path) 
 @compilers
 def test_texts_of_errors_can_be_left_out(compiler: str, tmp_path: Path) -> None:
     """The statuses stay, and no text is in the objects of the core."""
-    onnx.save(seeded(SMALL, {"w": (32, 64), "v": (64, 8)}), tmp_path / "net.onnx")
-    deploykit.build(tmp_path / "net.onnx", "embedded", {"n": (2, 4)}, tmp_path / "dist")
-    test, folder = Path(__file__).with_name("refused_test.c"), tmp_path / "dist"
-    sources = [folder / f"{name}.c" for name in ("model", "kernels", "deploykit", "errors", "weights")]
+    sources = refused(tmp_path)
     printed = {
-        options: compile_and_run(compiler, tmp_path / "refused", test, *sources, f"-I{folder}", "-O1", *options)
+        options: compile_and_run(compiler, tmp_path / "refused", *sources, "-O1", *options)
         for options in ((), ("-DDK_NO_ERROR_TEXT",), ("-DDK_NO_ERROR_TEXT", "-DDK_ALIGNMENT=8"))
     }
     statuses = {options: re.findall(r": (\d+) ", text) for options, text in printed.items()}

@@ -143,6 +143,16 @@ def test_a_core_of_another_version_does_not_link(tmp_path: Path) -> None:
     assert "dk_init_of_version_1" in linked.stderr
 
 
+def test_a_header_of_another_version_does_not_compile(tmp_path: Path) -> None:
+    files, _ = models(tmp_path)
+    deploykit.build(files[0], "embedded", {"n": (1, 2)}, tmp_path / "dist")
+    header = tmp_path / "dist" / "deploykit.h"
+    header.write_text(header.read_text().replace("#define DK_VERSION 2", "#define DK_VERSION 1"))
+    made = subprocess.run(["make", "lib"], cwd=tmp_path / "dist", check=False, capture_output=True, text=True)
+    assert made.returncode != 0
+    assert "deploykit.h is of another version than this model" in made.stderr
+
+
 def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
     files, _ = models(tmp_path)
     with pytest.raises(UsageError, match="two models are called 'tanh_net': rename one of the files"):

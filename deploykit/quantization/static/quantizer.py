@@ -13,10 +13,10 @@ import io
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 from onnx import version_converter
@@ -111,12 +111,12 @@ def quantize(
         def on_run(index: int) -> None:
             on_step(f"calibrating, run {index + 1} of {len(calibration)}")
 
-        _quantised(prepared, made, Reader(calibration, on_run), method, excluded)
+        result = _quantised(prepared, made, Reader(calibration, on_run), method, excluded)
         on_step(f"comparing {len(comparison)} runs")
         with _quietly("compare the models"):
             outputs = outputs_accuracy(prepared, made, comparison)
             layers = layers_that_lose_most(prepared, made, comparison, folder)
-        result, notes = onnx.load(made), []
+        notes = []
         if ends == "int8":
             notes = [f"'{name}' stays as it is: it has no conversion of its own" for name in with_integer_ends(result)]
         onnx.checker.check_model(result)
@@ -200,11 +200,10 @@ def _kept(prepared: Path, keep: Sequence[str]) -> list[str]:
     return found
 
 
-def _quantised(prepared: Path, made: Path, reader: Reader, method: str, excluded: Sequence[str]) -> None:
-    """Write the quantised model to `made`. Raises `UsageError` if no node changes."""
+def _quantised(prepared: Path, made: Path, reader: Reader, method: str, excluded: Sequence[str]) -> onnx.ModelProto:
+    """The quantised model, which is in the file `made`, too. Raises `UsageError` if no node changes."""
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
 
-    options: Mapping[str, Any] = {"WeightSymmetric": True, "ActivationSymmetric": False}
     with _quietly("quantise the model"):
         quantize_static(
             str(prepared),
@@ -216,10 +215,12 @@ def _quantised(prepared: Path, made: Path, reader: Reader, method: str, excluded
             weight_type=QuantType.QInt8,
             nodes_to_exclude=list(excluded),
             calibrate_method=CalibrationMethod[_CALIBRATION[method]],
-            extra_options=dict(options),
+            extra_options={"WeightSymmetric": True, "ActivationSymmetric": False},
         )
-    if not any(node.op_type == "QuantizeLinear" for node in onnx.load(made).graph.node):
+    result: onnx.ModelProto = onnx.load(made)
+    if not any(node.op_type == "QuantizeLinear" for node in result.graph.node):
         raise UsageError("there is nothing to quantise: no operator that ONNX Runtime quantises is left")
+    return result
 
 
 @contextlib.contextmanager

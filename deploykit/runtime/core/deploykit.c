@@ -436,6 +436,7 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
 
 dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes) {
     const dk_port* port = &model->descriptor->outputs[output];
+    dk_status status;
     if (bytes > 0 && (uint64_t)bytes > outputs[output].bytes) {
         dk_start_port_error(model, "output", port->name);
         model->need.bytes = bytes;
@@ -444,10 +445,8 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
         dk_add_number(model, " bytes, found ", (int64_t)outputs[output].bytes);
         return DK_ERROR_CAPACITY;
     }
-    if (check_apart(model, "output", port->name, &outputs[output], bytes) != DK_OK) {
-        return DK_ERROR_BUFFER;
-    }
-    return check_memory(model, "output", port->name, &outputs[output], bytes);
+    status = check_memory(model, "output", port->name, &outputs[output], bytes);
+    return status == DK_OK ? check_apart(model, "output", port->name, &outputs[output], bytes) : status;
 }
 
 dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum) {
