@@ -112,6 +112,8 @@ def build(
         fuse: without it each operator keeps its own kernels: slower, but it shows what each computes and costs.
         fast_math: shorter forms of exp, tanh and similar functions, with errors of up to 4 instead of 2 units in the
             last place.
+        precision: `bf16` computes products and convolutions with weights on numbers of 16 bits; their sums are float32.
+            The change of results is noted.
         index_checks: without them a run does not refuse indices out of range, such as a token that is not in the
             vocabulary, and takes the nearest element instead.
         exact: the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the
@@ -146,7 +148,7 @@ def build(
     from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, own_options
 
     frontend = find_frontend(model)
-    quantizes = _quantizes(options)
+    quantizes = _changes(options)
     common = [part for part in _COMMON if quantizes or part.options is not QuantizeOptions]
     own = _own(frontend, model, options, common)
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
@@ -160,12 +162,12 @@ def build(
         check_output(Path(output))
     # An artifact for this machine is measured itself; for others there is a build for this machine.
     here = place.name == "host" and platform.cpu == "native"
-    quantization = _quantization(chosen(QuantizeOptions, options), place, here=here) if quantizes else None
+    quantization = _quantization(options, place, here=here) if quantizes else None
     asked = chosen(CheckOptions, options)
     if quantization is None:
         check = final_check(model, frontend, place, platform.cpu, asked)
     elif asked.check:
-        raise UsageError("a quantised model cannot be checked: its results differ by more than rounding")
+        raise UsageError("a model with fewer bits cannot be checked: its results differ by more than rounding")
     else:
         check = FinalCheck(quantization.check) if here else None
     given = dict(dims or {})
@@ -214,7 +216,7 @@ def _build_together(
     if watch.dump_dir or watch.stop_after or options.get("check"):
         raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
     check_output(output)
-    quantization = _quantization(chosen(QuantizeOptions, options), place, here=False) if _quantizes(options) else None
+    quantization = _quantization(options, place, here=False) if _changes(options) else None
     package = PackageOptions(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
@@ -271,17 +273,20 @@ def _own(frontend: Frontend, source: object, given: Mapping[str, Any], common: S
     return chosen(frontend.Options, given)
 
 
-def _quantizes(options: Mapping[str, Any]) -> bool:
-    return options.get("quantize") is not None or options.get("head") is not None
+def _changes(given: Mapping[str, Any]) -> bool:
+    """Whether results change by more than rounding."""
+    options = chosen(QuantizeOptions, given)
+    return not (options.quantize is None and options.head is None and chosen(CompileOptions, given).wide)
 
 
-def _quantization(options: QuantizeOptions, target: Target, *, here: bool) -> Quantization:
+def _quantization(given: Mapping[str, Any], target: Target, *, here: bool) -> Quantization:
     from deploykit.compiler.graph.quantize_weights import LEAST
     from deploykit.dynamic.files import read_samples
     from deploykit.quantization import Quantization
 
+    options = chosen(QuantizeOptions, given)
     texts = [] if options.samples is None else read_samples(Path(options.samples))
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{options.samples} is no list of texts")
     least = getattr(target, "least_quantized", LEAST)
-    return Quantization(options.quantize, options.head, texts, here, least)
+    return Quantization(options.quantize, options.head, texts, here, least, chosen(CompileOptions, given))

@@ -35,6 +35,7 @@ from deploykit.compiler.codegen.native.elf import versions
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
+from deploykit.compiler.graph.bf16_products import BF16
 from deploykit.compiler.graph.fixed_point import in_fixed_point
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
@@ -109,6 +110,8 @@ def compiled(
     one. `capacities` pins or bounds capacity dims by name."""
     variants = target.variants(options.cpu, options.devices)  # unknown ones are refused before anything is read
     options = replace(options, devices=names_of(options.devices))
+    if not options.compiling.wide and not any((variant.layout or variant.device).bf16 for variant in variants):
+        raise UsageError(f"target {target.name} has no {options.compiling.precision}: build without --precision")
     if options.compiling.exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
@@ -152,7 +155,12 @@ def compile_variants(
     programs = [result for result in found if result is not None]
     if len(programs) < len(variants):
         return None
-    return with_build(joined(_that_run(programs)), model, narrow=options.fast_math)
+    return with_build(joined(_that_run(programs)), model, arithmetic=_arithmetic(options))
+
+
+def _arithmetic(options: CompileOptions) -> str:
+    """What makes products differ by more than rounding."""
+    return str(options.fast_math) if options.wide else f"{options.fast_math} {options.precision}"
 
 
 def _runs_alone(program: Program) -> bool:
@@ -201,7 +209,9 @@ def compile_program(
         return None
     with observer.stage("program"):
         result = program(model, found, variant, capacities)
-        result = replace(result, notes=(*result.notes, *_kept_notes(explanation, variant)))
+        result = replace(
+            result, notes=(*result.notes, *_kept_notes(explanation, variant), *_bf16_notes(noted, variant))
+        )
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
@@ -244,7 +254,7 @@ def graph(
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
     dims = [dim for signature in model.functions for dim in signature.dims]
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
-    return legalize(module, device, note, box, narrow=options.fast_math, computes=computes)
+    return legalize(module, device, note, box, narrow=options.fast_math, precision=options.precision, computes=computes)
 
 
 def kernels(
@@ -360,6 +370,16 @@ def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
     return [f"with the device '{variant.gpu.name}', {kernels} run on the CPU: {reasons}"]
 
 
+def _bf16_notes(decisions: Sequence[Decision], variant: Variant) -> list[str]:
+    """Notes for the user on products that were to be computed in bfloat16."""
+    asked = [decision.outcome for decision in decisions if decision.by == BF16]
+    kept = [outcome.reason for outcome in asked if isinstance(outcome, Declined)]
+    if not asked:
+        return []
+    said = f"on {variant.name}, {len(asked) - len(kept)} of {len(asked)} products and convolutions are in bf16"
+    return [f"{said}; others stay in float32: {', '.join(dict.fromkeys(kept))}" if kept else said]
+
+
 def write_artifact(
     programs: Sequence[Program], target: Target, output: Path, options: PackageOptions, observer: Observer | None = None
 ) -> Artifact | None:
@@ -440,6 +460,7 @@ def package(
         target=target.name,
         cpu=_cpu(options.cpu) if programs[0].cpu in levels(options.cpu) else None,
         fast_math=options.compiling.fast_math,
+        precision=options.compiling.precision,
         levels=_levels(programs),
         devices=options.devices if any(program.gpu for program in programs) else (),
         glibc=glibc,

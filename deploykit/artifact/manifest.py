@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import (
     BaseModel,
@@ -221,12 +221,12 @@ class Manifest(Entry):
     Every public C symbol starts with `prefix`. `cpu` is the CPU that native kernels were compiled for; if there are
     kernels for several CPUs, `levels` lists them, the best first. `devices` are what else there are kernels for, such
     as `vulkan`. `glibc` is the least version of the GNU C library that its libraries need, if they do. `fast_math` says
-    whether elementwise functions have their shorter forms. `inputs_as` and `outputs_as` give the structure of the
-    user's values; they are empty if each is a tensor. If there are several `functions`, they hold the inputs, outputs
-    and dims instead of the manifest; the manifest of one of them has the `shared_prefix` of all. `padded` has an entry
-    for each ragged dim that the model has as a padded one. `dynamic` says how a dynamic model is called, `task` what
-    the model is for in the user's terms. `times` gives the seconds of each stage, where the artifact was built in this
-    process."""
+    whether elementwise functions have their shorter forms, `precision` in which numbers products are computed.
+    `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is a tensor. If there
+    are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the manifest of one of them
+    has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model has as a padded one.
+    `dynamic` says how a dynamic model is called, `task` what the model is for in the user's terms. `times` gives the
+    seconds of each stage, where the artifact was built in this process."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -238,6 +238,7 @@ class Manifest(Entry):
     devices: tuple[str, ...] = ()
     glibc: str = ""
     fast_math: bool = False
+    precision: Literal["float32", "bf16"] = "float32"
     inputs: tuple[PortEntry, ...]
     outputs: tuple[PortEntry, ...]
     inputs_as: tuple[Structure, ...] = ()
@@ -263,7 +264,8 @@ class Manifest(Entry):
     def machine(self) -> str:
         """The target and how the kernels are compiled, as a text for people."""
         needs = f"needs glibc {self.glibc}" if self.glibc else None
-        parts = (self.target, self.cpu, "fast math" if self.fast_math else None, needs)
+        narrow = None if self.precision == "float32" else self.precision
+        parts = (self.target, self.cpu, "fast math" if self.fast_math else None, narrow, needs)
         return ", ".join(part for part in parts if part)
 
     @property

@@ -68,7 +68,7 @@ def layout_for(gpu: Gpu, device: Device) -> Device:
     """The device that decides the layout in memory for a GPU, so that weights can be shared with kernels for
     `device`."""
     limits = TransformKernels(gpu.kind.winograd_channels, gpu.bindings, gpu.binding_bytes)
-    return replace(device, transform_kernels=limits, dots=gpu.dots, group_dots=())
+    return replace(device, transform_kernels=limits, dots=gpu.dots, group_dots=(), bf16="")
 
 
 def native_levels(name: str) -> list[Variant]:

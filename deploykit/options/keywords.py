@@ -33,6 +33,7 @@ class BuildKeywords(LoadKeywords, total=False):
     settings: Mapping[str, str] | None
     board: str | None
     fast_math: bool
+    precision: Literal["float32", "bf16"]
     index_checks: bool
     exact: bool
     quantize: str | None

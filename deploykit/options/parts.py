@@ -89,6 +89,13 @@ class CompileOptions:
         "place instead of 2; and compute products with weights of q4, q4_1 or q8 with inputs of 8 bits instead of 16, "
         "which reads prompts faster.",
     )
+    precision: Literal["float32", "bf16"] = option(
+        "float32",
+        "The numbers in which products and convolutions with weights are computed: [b]bf16[/] rounds both factors to "
+        "bfloat16, of 16 bits, and adds in float32. It takes half of the bytes of weights, and half of the time or "
+        "less on CPUs with instructions for it. The change of results is measured and printed.",
+        choices=("float32", "bf16"),
+    )
     index_checks: bool = option(
         True,
         "Refuse runs with indices out of range, such as a token that is not in the vocabulary. With --no-index-checks "
@@ -99,6 +106,11 @@ class CompileOptions:
         "Compute every row in the same order, whatever the size of the batch: the results of a sequence then have the "
         "same bits alone and in any batch. Products with a single row are slower.",
     )
+
+    @property
+    def wide(self) -> bool:
+        """Whether products are computed in the dtype of the model."""
+        return self.precision == "float32"
 
 
 USUAL = CompileOptions()

@@ -1,4 +1,5 @@
-"""What a build with smaller weights does: it changes the model, measures the change, and puts notes on both.
+"""What a build with smaller weights, or products of fewer bits, does: it changes the model, measures the change, and
+puts notes on both.
 
 The change is measured when the model is built: the model before is built for this machine, too, and both run on the
 same samples. An artifact that does not run here, such as one for the web, is measured by a build for this machine.
@@ -19,6 +20,7 @@ from deploykit.compiler.graph.quantize_weights import LEAST, Quantized, quantize
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.errors import ToolchainError, UsageError
+from deploykit.options.parts import USUAL, CompileOptions
 from deploykit.pipeline import build_artifact
 from deploykit.quantization.kinds import KINDS, Kind, find_kind
 from deploykit.quantization.measures import MEASURES, difference
@@ -32,7 +34,7 @@ class Quantization:
     """The steps of a build with weights of a `kind` if they have at least `least` elements (`graph.quantize_weights`),
     and the output layer of a language model of the kind `head` (`graph.quantize_head`); None: as they are. A model of
     texts is tried on `texts`, or on `TEXTS`; others on random inputs. `runs_here` says whether the artifact does; then
-    it is the one that is measured.
+    it is the one that is measured. `compiling` is how it is compiled.
 
     Raises `UsageError` for another kind."""
 
@@ -41,6 +43,7 @@ class Quantization:
     texts: Sequence[str] = ()
     runs_here: bool = False
     least: int = LEAST
+    compiling: CompileOptions = USUAL
     before: ImportedModel | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +56,8 @@ class Quantization:
     def quantized(self, model: ImportedModel) -> ImportedModel:
         """`model` with smaller weights, with a note on them, and on the change of its results unless `check` measures
         it. Raises `UsageError` for a dynamic model, or if no weight can be quantised."""
-        if isinstance(model, CellsModel):
+        self.before = model
+        if isinstance(model, CellsModel) and not (self.kind is None and self.head is None):
             raise UsageError("a dynamic model cannot be quantised")
         if self.texts and not _takes_texts(model):
             raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")
@@ -62,7 +66,6 @@ class Quantization:
             result = _with_head(result, find_kind(self.head), self.least)
         if self.kind is not None:
             result = _with_kind(result, find_kind(self.kind), self.least)
-        self.before = model
         return result if self.runs_here else replace(result, notes=(*result.notes, self.change(result)))
 
     def check(self, folder: Path) -> tuple[str, ...]:
@@ -73,10 +76,12 @@ class Quantization:
         """How results change, as a note. `after` is the quantised model, or its artifact."""
         before = self.before
         assert before is not None
+        if isinstance(before, CellsModel):
+            return "how results of a dynamic model change is not measured"
         with ExitStack() as stack:
             folder = Path(stack.enter_context(Scratch()))
             try:
-                places = [_built(before, folder / "before"), _built(after, folder / "after")]
+                places = [_built(before, folder / "before"), _built(after, folder / "after", self.compiling)]
             except ToolchainError as error:
                 return f"the change of results is not known: {error}"
             old, new = (stack.enter_context(open_session(place)) for place in places)
@@ -127,11 +132,11 @@ def _takes_texts(model: ImportedModel) -> bool:
     return model.task is not None and model.task.takes in ("texts", "messages")
 
 
-def _built(model: ImportedModel | Path, output: Path) -> Path:
+def _built(model: ImportedModel | Path, output: Path, compiling: CompileOptions = USUAL) -> Path:
     """The artifact of a model for this machine, built at `output`; an artifact is there already."""
     if isinstance(model, Path):
         return model
-    options = PackageOptions(cpu="native")
+    options = PackageOptions(cpu="native", compiling=compiling)
     target = find_target("host")
     build_artifact(lambda: model, target, output, options, Observer(), source=None, capacities={})
     return output

@@ -38,7 +38,8 @@ class Device:
     `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
     `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
     number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
-    are requantised in integers.
+    are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`),
+    empty where products are in float32.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Device:
     group_dots: tuple[str, ...] | None = None
     narrowed: int = 1
     fixed_point: bool = False
+    bf16: str = ""
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ X86_64_V2 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
+    bf16="bf16",
 )
 X86_64_V3 = Device(
     "x86-64-v3",
@@ -107,6 +110,7 @@ X86_64_V3 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
+    bf16="bf16",
 )
 X86_64_V4 = Device(
     "x86-64-v4",
@@ -117,8 +121,10 @@ X86_64_V4 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
+    bf16="bf16",
 )
 X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",), features=("avx512vnni",))
+X86_64_V4_BF16 = replace(X86_64_V4_VNNI, name="x86-64-v4-bf16", bf16="vdpbf16ps", features=("avx512vnni", "avx512bf16"))
 ARM64 = Device(
     "arm64",
     vector_bits=128,
@@ -131,6 +137,7 @@ ARM64 = Device(
     widening="smull",
     group_dots=("paired",),
     narrowed=2,
+    bf16="bf16",
 )
 
 ARM64_DOTPROD = replace(
@@ -149,12 +156,13 @@ ARMV7 = Device(
     parallel=True,
     halves=False,
     group_dots=("paired",),
+    bf16="bf16",
 )
 
 DEVICES = {
     device.name: device
     for device in (
-        *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI),
+        *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, X86_64_V4_BF16),
         *(ARM64, ARM64_DOTPROD, ARM64_I8MM, ARMV7),
     )
 }

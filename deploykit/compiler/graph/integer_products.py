@@ -86,15 +86,20 @@ def _product(
 
 
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
-    """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
+    """The packed layout for an instruction."""
     if device.vector_bits == 0:
         width = words.width(dot, columns)
         return PanelPacking(dot.name, width, dot.group) if width else PanelPacking("", 1, 1)
+    return PanelPacking(dot.name, panel_columns(device, columns), dot.group, dot.offset(left))
+
+
+def panel_columns(device: Device, columns: int | None) -> int:
+    """The columns of a panel for a device with vectors: those that leave the fewest empty."""
     lanes = device.lanes(32)
     vectors = 2
     if columns is not None:
         vectors = min((2, 3, 1), key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
-    return PanelPacking(dot.name, lanes * vectors, dot.group, dot.offset(left))
+    return lanes * vectors
 
 
 def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_weights: list[Packed]) -> relax.Expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal, TypeAlias
 
 import numpy as np
 from tvm import ir, relax, te
@@ -18,7 +19,7 @@ from deploykit.compiler.constants import constant, read
 from deploykit.compiler.decisions import Decision, Declined, Note, unheard
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.dims.bounds import Box
-from deploykit.compiler.graph import integer_products
+from deploykit.compiler.graph import bf16_products, integer_products
 from deploykit.compiler.graph.channels_last import follow, to_first, to_last
 from deploykit.compiler.graph.drop_unit_axes import name_unit_axes
 from deploykit.compiler.graph.grouped_products import GroupedProducts
@@ -49,11 +50,14 @@ from deploykit.compiler.operators.anchors.transposed_conv import (
 from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.conv.direct import portable_width
 from deploykit.compiler.schedules.conv.register_tiles import panel_vectors
+from deploykit.compiler.schedules.conv.winograd import FEWEST_TILES
 from deploykit.compiler.schedules.matmul.tile import panel_width
 from deploykit.compiler.tir.values import bits_of, static
 
 Say = Callable[[str, "str | Declined"], None]
 """Reports what became of an operator: the name of the rule, and the outcome or reason."""
+
+Precision: TypeAlias = Literal["float32", "bf16"]
 
 FEW_ROWS = 4
 """With fewer rows than this, a right operand that is computed at run time is not packed."""
@@ -68,6 +72,7 @@ class _Setting:
     box: Box
     say: Say
     packed: list[Packed]
+    precision: Precision
 
 
 def legalize(
@@ -77,16 +82,18 @@ def legalize(
     box: Box | None = None,
     *,
     narrow: bool = False,
+    precision: Precision = "float32",
     computes: Device | None = None,
 ) -> ir.IRModule:
     """`mod`, with every matrix product and convolution as kernels for weights in the layout of `device`. `box` has the
     bounds of dims. `narrow`: products with weights in groups of few bits take left operands in 8 bits. These have the
-    instructions of the device that `computes`, by default the same.
+    instructions of the device that `computes`, by default the same. `precision` is that of products and convolutions of
+    float32 with constant weights.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
     legalizer = _Legalizer(
-        mod, device, note, box or {}, partial(GroupedProducts, narrow=narrow, device=computes or device)
+        *(mod, device, note, box or {}, precision), partial(GroupedProducts, narrow=narrow, device=computes or device)
     )
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
@@ -99,10 +106,16 @@ def legalize(
 @relax.expr_functor.mutator
 class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(
-        self, mod: ir.IRModule, device: Device, note: Note, box: Box, grouped: Callable[..., GroupedProducts]
+        self,
+        mod: ir.IRModule,
+        device: Device,
+        note: Note,
+        box: Box,
+        precision: Precision,
+        grouped: Callable[..., GroupedProducts],
     ) -> None:
         super().__init__(mod)
-        self.device, self.note, self.box = device, note, box
+        self.device, self.note, self.box, self.precision = device, note, box, precision
         self.name = ""
         self.packed: list[Packed] = []
         self.grouped = grouped(self.builder_, device)
@@ -121,7 +134,7 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
             return exact(self.builder_, call, self.device, self.packed)
         rule = RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
-            return rule(self.builder_, call, _Setting(self.device, self.box, self.say, self.packed))
+            return rule(self.builder_, call, _Setting(self.device, self.box, self.say, self.packed, self.precision))
         followed = follow(self.builder_, call)
         if followed is None:
             return call
@@ -139,6 +152,8 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) -> relax.Expr:
     a, b = call.args
     dtype = _dtype(call)
+    if _in_bf16(a, b, setting):
+        return bf16_products.matmul(builder, a, b, setting.device)
     unpacked = _unpacked(a, b, setting.device)
     setting.say("panels", unpacked or "a product with its right operand in panels")
     if unpacked is not None:
@@ -152,6 +167,15 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, setting: _Setting) ->
         panels = builder.emit(call_te(builder, pack, b, width, name="pack"))
     build = partial(packed_matmul, dtype=dtype)
     return call_te(builder, build, a, panels, b.ty.shape[-1], name="matmul")
+
+
+def _in_bf16(left: relax.Expr, right: relax.Expr, setting: _Setting) -> bool:
+    """Whether a product, or a convolution of dense weights, is one of bfloat16."""
+    if setting.precision != "bf16":
+        return False
+    declined = bf16_products.declined(left, right, setting.device)
+    setting.say(bf16_products.BF16, declined or "a product of bfloat16")
+    return declined is None
 
 
 def _unpacked(a: relax.Expr, b: relax.Expr, device: Device) -> Declined | None:
@@ -200,11 +224,14 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
         build = partial(depthwise_last, shape=shape, dtype=dtype)
         return call_te(builder, build, data, kernels, spatial, name="depthwise")
     width = _panel_channels(setting.device, accumulator(dtype), outputs // shape.groups)
-    winograd = Winograd(shape, conv_.dtype, spatial, width)
+    fewest = bf16_products.fewest_tiles(setting.device) if setting.precision == "bf16" else FEWEST_TILES
+    winograd = Winograd(shape, conv_.dtype, spatial, width, fewest)
     untransformed = winograd.declined(data, weight, setting.device, setting.box)
     setting.say("winograd", untransformed or "a convolution in transformed tiles")
     if untransformed is None:
         return winograd.kernels(builder, data, weight, setting.device)
+    if shape.groups == 1 and min(shape.padding) >= 0 and _in_bf16(data, weight, setting):
+        return bf16_products.conv(builder, data, weight, shape, setting.device)
     tensor = partial(pack_panels, groups=shape.groups, width=width)
     array = partial(pack_panels_array, groups=shape.groups, width=width)
     panels = _rearranged(builder, weight, tensor, array)

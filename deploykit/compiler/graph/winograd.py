@@ -40,7 +40,7 @@ from deploykit.compiler.operators.anchors.winograd_parts import (
     winograd_products,
 )
 from deploykit.compiler.operators.building.kernel_calls import FUSABLE, OPAQUE, call_te
-from deploykit.compiler.schedules.conv.winograd import winograd_depth, worthwhile
+from deploykit.compiler.schedules.conv.winograd import FEWEST_TILES, winograd_depth, worthwhile
 from deploykit.compiler.tir.values import bits_of
 
 LEAST_BITS = 128
@@ -50,12 +50,13 @@ LEAST_BITS = 128
 @dataclass(frozen=True)
 class Winograd:
     """A convolution of data with channels last, without its operands. `spatial` are the extents of its result; `width`
-    is the number of output channels of a panel of weights."""
+    is the number of output channels of a panel of weights. Images have at least `fewest` tiles."""
 
     shape: ConvShape
     dtype: str
     spatial: list[tirx.Expr]
     width: int
+    fewest: int = FEWEST_TILES
 
     def declined(self, data: relax.Expr, weight: relax.Expr, device: Device, box: Box) -> Declined | None:
         """The reason why the convolution does not use the method, if there is one."""
@@ -75,7 +76,7 @@ class Winograd:
             return Declined("it is not in float32")
         if any(size % lanes or size < 2 * lanes for size in sizes[:2]):
             return Declined(f"its channels are not at least two whole vectors of {lanes}")
-        if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, self.spatial):
+        if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, self.spatial, self.fewest):
             return Declined("its images are too small, or of unknown size, for the size of its weights")
         if device.transform_kernels is not None:
             return self._declined_in_parts(data, sizes[:2], device.transform_kernels, box)

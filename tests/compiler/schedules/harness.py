@@ -143,11 +143,11 @@ def module(params: Sequence[tuple[str, Sequence[Any], str]], body: Callable[...,
 
 
 class Model:
-    """A module compiled for a device. `rule` schedules its kernels."""
+    """A module compiled for a device. `rule` schedules its kernels; `options` are those of `legalize`."""
 
-    def __init__(self, mod: ir.IRModule, device: Device, rule: Rule = schedule) -> None:
+    def __init__(self, mod: ir.IRModule, device: Device, rule: Rule = schedule, **options: Any) -> None:
         fuse = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(2), relax.transform.FuseTIR()]
-        self.mod = tvm.ir.transform.Sequential(fuse)(legalize(mod, device))
+        self.mod = tvm.ir.transform.Sequential(fuse)(legalize(mod, device, **options))
         self.main = self.mod["main"]
         self.kernels = {
             name.name_hint: Compiled(func, device, rule)

@@ -18,7 +18,7 @@ from tvm.target import Target
 from deploykit.basics.parallel import each
 from deploykit.basics.scratch import Scratch
 from deploykit.compiler.codegen.c.kernels import symbol
-from deploykit.compiler.codegen.native import choices, local_values, pointers, rules
+from deploykit.compiler.codegen.native import choices, functions, local_values, pointers, rules
 from deploykit.compiler.codegen.native.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.native.elf import join
 
@@ -75,11 +75,11 @@ def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFun
     return parts or [{}]
 
 
-def _compile(functions: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
-    """LLVM's object for functions by symbol. Other Python threads can run meanwhile."""
+def _compile(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
+    """LLVM's object for kernels by symbol. Other Python threads can run meanwhile."""
     attrs = {"calling_conv": 0, "target": target}
-    named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in functions.items()}
-    module = IRModule({name: func.with_attrs(attrs) for name, func in named.items()})
+    named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in kernels.items()}
+    module = IRModule({name: functions.with_functions(func).with_attrs(attrs) for name, func in named.items()})
     built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
     with Scratch() as folder:
         path = Path(folder) / "kernels.o"

@@ -1,4 +1,5 @@
-"""Sums of products of 8-bit integers in int32: matrix products and convolutions with channels last.
+"""Sums of products of 8-bit integers in int32, or of bfloat16 in float32: matrix products and convolutions with
+channels last.
 
 Right operands are packed as `[..., panels, groups, width, group]`, padded with zeros (`packed`): `width` neighbouring
 columns, and for each column `group` neighbouring terms of its sum. The terms of a convolution are numbered tap by tap,
@@ -13,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tvm import sym, te, tirx
 
 from deploykit.basics.mapped import set_aside
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
-from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast
+from deploykit.compiler.operators.anchors.matmul import batch_index, broadcast, widened
 
 DOT = "deploykit.dot"
 """Annotation of an integer anchor: the name of the instruction that its right operand is packed for."""
@@ -30,12 +31,18 @@ STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deployki
 
 @dataclass(frozen=True)
 class PanelPacking:
-    """How the right operand is packed for the instruction `dot`, and the `offset` that is added to the left operand."""
+    """How the right operand is packed for the instruction `dot`, and the `offset` that is added to the left operand.
+    `factors` are integers, or the bits of bfloat16, which are summed in float32."""
 
     dot: str
     width: int
     group: int
     offset: int = 0
+    factors: Literal["integer", "bf16"] = "integer"
+
+    @property
+    def sums(self) -> str:
+        return "int32" if self.factors == "integer" else "float32"
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,10 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Panel
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
         right = panels(*batch_index(lead_shape, lead, batch), *place(packing, depth, column))
-        return te.sum(_left(left, packing) * right.astype("int32"), axis=depth)
+        return te.sum(_left(left, packing) * widened(right, packing.sums), axis=depth)
 
-    attrs = {ANCHOR: "integer_matmul", DOT: packing.dot}
-    return te.compute((*batch, a.shape[-2], columns), element, name="integer_matmul", attrs=attrs)
+    attrs = {ANCHOR: f"{packing.factors}_matmul", DOT: packing.dot}
+    return te.compute((*batch, a.shape[-2], columns), element, name=f"{packing.factors}_matmul", attrs=attrs)
 
 
 def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: PanelPacking) -> te.Tensor:
@@ -86,16 +93,16 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
             term = term * width + tap
         left = data(n, *taps.places(at, reduce), channel)
         right = panels(*place(packing, term * data.shape[-1] + channel, column))
-        return te.sum(_left(left, packing) * right.astype("int32"), axis=[*reduce, channel])
+        return te.sum(_left(left, packing) * widened(right, packing.sums), axis=[*reduce, channel])
 
     attrs = {
-        ANCHOR: "integer_conv",
+        ANCHOR: f"{packing.factors}_conv",
         DOT: packing.dot,
         STRIDES: list(taps.strides),
         DILATION: list(taps.dilation),
     }
     shape = (data.shape[0], *taps.counts(data.shape[1:-1]), columns)
-    return te.compute(shape, element, name="integer_conv", attrs=attrs)
+    return te.compute(shape, element, name=f"{packing.factors}_conv", attrs=attrs)
 
 
 @dataclass(frozen=True)
@@ -216,5 +223,5 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
 
 
 def _left(value: Any, packing: PanelPacking) -> Any:
-    wide = value.astype("int32")
+    wide = widened(value, packing.sums)
     return wide + packing.offset if packing.offset else wide

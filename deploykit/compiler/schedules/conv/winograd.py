@@ -300,10 +300,11 @@ def _pitch(channels: int, lanes: int) -> int:
     return POINTS * POINTS * channels + lanes
 
 
-def worthwhile(weight_elements: int, outputs: Sequence[Expr]) -> bool:
-    """Whether there are enough tiles for the transformed weights, which take four times the memory of the weights."""
+def worthwhile(weight_elements: int, outputs: Sequence[Expr], fewest: int = FEWEST_TILES) -> bool:
+    """Whether there are enough tiles, at least `fewest`, for the transformed weights, which take four times the memory
+    of the weights."""
     known = [static(extent) for extent in outputs]
     if None in known:
         return weight_elements <= MOST_WEIGHTS // 16
     tiles = prod(-(-extent // OUTPUTS) for extent in known if extent is not None)
-    return tiles >= FEWEST_TILES and weight_elements <= MOST_WEIGHTS
+    return tiles >= fewest and weight_elements <= MOST_WEIGHTS

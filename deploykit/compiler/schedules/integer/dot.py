@@ -1,7 +1,8 @@
-"""Dot product instructions: sums of products of 8-bit integers, one group of neighbouring terms at a time.
+"""Dot product instructions: sums of products of 8-bit integers, or of bfloat16, one group of neighbouring terms at a
+time.
 
-A `Dot` takes a vector of int32 sums, for each lane a group of int8 right factors, and one group of left factors that
-all lanes share:
+A `Dot` takes a vector of int32 sums (float32 for bfloat16), for each lane a group of int8 right factors, and one group
+of left factors that all lanes share:
 
     sums[lane] += left[0] * right[lane][0] + ... + left[group - 1] * right[lane][group - 1]
 
@@ -127,6 +128,16 @@ def _widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + left.astype(f"int32x{lanes}") * right.astype(f"int32x{lanes}")
 
 
+def _vdpbf16ps(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    factors = (tirx.reinterpret(f"int32x{lanes}", factor) for factor in (left, right))
+    return tirx.call_pure_extern(f"float32x{lanes}", f"vdpbf16ps_{32 * lanes}", sums, *factors)
+
+
+def _bf16(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    bits = right.astype(f"uint32x{lanes}") << repeated(tirx.const(16, "uint32"), lanes)
+    return sums + left * tirx.reinterpret(f"float32x{lanes}", bits)
+
+
 def _only_on_gpus(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
     raise ValueError(f"a CPU has no {PACKED_4X8}")
 
@@ -152,6 +163,8 @@ DOTS: Mapping[str, Dot] = {
         Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
         Dot("paired", 2, "int16", 2, False, _paired),
         Dot("widened", 1, "int16", 2, False, _widened),
+        Dot("vdpbf16ps", 2, "uint16", 0, False, _vdpbf16ps),
+        Dot("bf16", 1, "float32", 1, False, _bf16),
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
         Dot("smlad", 4, "int32", 0, False, _by_words),
         Dot("mla", 1, "int16", 0, False, _by_words),

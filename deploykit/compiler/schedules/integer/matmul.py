@@ -1,8 +1,8 @@
-"""Integer matrix products and convolutions with packed right factors.
+"""Matrix products and convolutions of 8-bit integers, or of bfloat16, with packed right factors.
 
-The rule takes the anchors `integer_matmul` and `integer_conv` (`anchors.integer`). A batch dim becomes rows if the left
-operand and the result traverse it like rows and the right factors do not depend on it. All outputs of a convolution
-become rows, too.
+The rule takes the anchors `integer_matmul`, `integer_conv`, `bf16_matmul` and `bf16_conv` (`anchors.integer`). A batch
+dim becomes rows if the left operand and the result traverse it like rows and the right factors do not depend on it. All
+outputs of a convolution become rows, too.
 
 Rows are cut into tiles. First, the left factors of a tile are copied to contiguous memory, in the form that the
 instruction takes (`dot`), with the taps of a convolution one after the other. Then all panels of a stretch are
@@ -49,8 +49,8 @@ TALLEST = 24
 
 
 def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or the reason why it is not an integer product."""
-    other = another_kind(stage, "integer_matmul", "integer_conv")
+    """Statements that compute `stage`, or the reason why it is no product of narrow factors."""
+    other = another_kind(stage, "integer_matmul", "integer_conv", "bf16_matmul", "bf16_conv")
     if other is not None:
         return other
     if device.vector_bits == 0:
@@ -166,7 +166,7 @@ class Emitter:
     def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> tirx.Stmt:
         """`height` rows from `row` on by `count` panels from `first` on."""
         dot = self.product.dot
-        tile = Tile(height, self.vectors, self.lanes, "int32")
+        tile = Tile(height, self.vectors, self.lanes, self.product.sums)
         place = Strip(batch, tile, row, local("factors", height * self.stride, dot.left))
         code = Code()
         code.add(tirx.AllocBuffer(place.factors))
@@ -176,7 +176,7 @@ class Emitter:
             code.add(loop("panel", count, lambda p: self.block(place, first + p, const(0), depth, None, p)))
             return code.statement()
         held = self.held(tile)
-        kept = local("kept", STRETCH * held.rows * held.columns, "int32")
+        kept = local("kept", STRETCH * held.rows * held.columns, tile.dtype)
         parts = code.let("parts", tirx.truncdiv(depth + (self.part - 1), const(self.part)))
         code.add(tirx.AllocBuffer(kept))
 
@@ -246,9 +246,16 @@ class Emitter:
         at = {**place.batch, self.product.rows.var: place.row + i}
         return {var: substitute(value, at) for var, value in self.product.values.items()}
 
-    def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:  # noqa: ARG002 - others finish rows
-        """What is to be done when all `terms` terms of a row are copied."""
-        return sequence([])
+    def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
+        """What is to be done when all `terms` terms of a row are copied: the last group of floats is filled with zeros,
+        because right factors of zero do not hide what memory holds, which may be NaN."""
+        group, known = self.product.dot.group, static(terms)
+        if self.product.sums != "float32" or group == 1 or (known is not None and known % group == 0):
+            return sequence([])
+        nothing = tirx.const(0, self.product.dot.left)
+        missing = (group - tirx.truncmod(terms, const(group))) % group
+        end = row * self.stride + terms
+        return loop("z", missing, lambda z: tirx.BufferStore(place.factors, nothing, [end + z]))
 
     def copied_run(
         self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
@@ -372,7 +379,7 @@ class Emitter:
         """Store whole panels from registers, and the existing columns of other panels through a copy of the sums."""
         columns, width = as_index(self.product.columns.extent), self.product.width
         known = static(columns)
-        spilled = local("spilled", tile.rows * tile.columns, "int32")
+        spilled = local("spilled", tile.rows * tile.columns, tile.dtype)
         rest = columns - panel * width if known is None else const(known % width)
         lanes = 1 if self.product.finish.scalar else self.lanes
 
@@ -422,7 +429,7 @@ def _held(held: Buffer, count: int, s: int, i: int) -> Expr:
 def _copies(group: Expr, dot: Dot, lanes: int) -> Expr:
     """A group of left factors, repeated for every lane."""
     if dot.group == 1:
-        return repeated(group, lanes)
+        return repeated(tirx.reinterpret(dot.left, group) if bits_of(dot.left) == 32 else group, lanes)
     spread = repeated(tirx.reinterpret("int32", group), lanes)
     return tirx.reinterpret(f"{dot.left}x{lanes * dot.group}", spread)
 

@@ -1,4 +1,5 @@
-"""Integer matrix products and convolutions as loops over rows, columns and terms, which all rules for them share."""
+"""Matrix products and convolutions of narrow factors as loops over rows, columns and terms, which all rules for them
+share."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pin
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Expr, collect, is_zero
-from deploykit.compiler.tir.values import as_index, const, static
+from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Product:
         return prod(axis.static or 1 for axis in self.taps) * as_index(self.channel.extent)
 
     @property
+    def sums(self) -> str:
+        """The dtype of sums."""
+        return dtype_of(self.finish.own)
+
+    @property
     def width(self) -> int:
         return int(self.right.source.shape[-2])
 
@@ -56,7 +62,8 @@ def product_of(stage: Stage, views: Views) -> Product | Declined:
         return Declined("its sum is not one of products")
     finish = finish_of(stage, views)
     axes = (*stage.axes, *stage.reduce)
-    is_conv = stage.annotations[ANCHOR] == "integer_conv"
+    is_conv = str(stage.annotations[ANCHOR]).endswith("_conv")
+    dot = DOTS[str(stage.annotations[DOT])]
     (right,) = collect(combine.source.b, ir.TensorLoad)
     (left,) = collect(combine.source.a, ir.TensorLoad)
     followed: list[Expr | tirx.BufferStore]
@@ -81,11 +88,11 @@ def product_of(stage: Stage, views: Views) -> Product | Declined:
         stage.axes[-1],
         stage.reduce[:-1],
         stage.reduce[-1],
-        combine.source.a,
+        left if dot.left == "uint16" else combine.source.a,
         right,
         finish,
         values,
-        DOTS[str(stage.annotations[DOT])],
+        dot,
         *_neighbours(left, stage, axes),
     )
 

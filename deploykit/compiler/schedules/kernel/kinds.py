@@ -16,6 +16,8 @@ _WORDS = {
     "grouped": "a product with weights in groups of few bits",
     "integer_matmul": "a product of integers",
     "integer_conv": "a convolution of integers",
+    "bf16_matmul": "a product of bfloat16",
+    "bf16_conv": "a convolution of bfloat16",
     "integer_depthwise": "a depthwise convolution of integers",
     "attention": "a part of attention",
     "share": "a part of a softmax",
