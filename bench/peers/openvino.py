@@ -19,20 +19,21 @@ from deploykit.checks.reference import Runner
 from deploykit.errors import UnsupportedModelError
 
 
-def settings(threads: int) -> dict[str, Any]:
+def settings(threads: int, precision: str = "f32") -> dict[str, Any]:
     """The settings of the CPU device. A core with two hardware threads counts twice, as with the other sides."""
     return {
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "ENABLE_HYPER_THREADING": True,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
     }
 
 
-def load(model: Path, threads: int, bounds: Bounds) -> Runner:
-    """Load a model. Raises what OpenVINO raises, and `UnsupportedModelError` if it would not run on `threads`."""
+def load(model: Path, threads: int, bounds: Bounds, precision: str = "f32") -> Runner:
+    """Load a model, which computes in `precision`: `f32`, `bf16`, `f16`. Raises what OpenVINO raises, and
+    `UnsupportedModelError` if it would not run on `threads`."""
     import openvino
 
     core = openvino.Core()
@@ -41,7 +42,7 @@ def load(model: Path, threads: int, bounds: Bounds) -> Runner:
     shapes = _bounded(openvino, graph, network, bounds)
     if shapes:
         network.reshape(shapes)
-    compiled = core.compile_model(network, "CPU", settings(threads))
+    compiled = core.compile_model(network, "CPU", settings(threads, precision))
     given = compiled.get_property("INFERENCE_NUM_THREADS")
     if given != threads:
         raise UnsupportedModelError(f"OpenVINO runs on {given} thread(s) where {threads} are asked for")

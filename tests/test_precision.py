@@ -1,0 +1,137 @@
+"""`--precision bf16`: what a build says, what it computes on each target, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import deploykit
+from deploykit.errors import UsageError
+from tests.bench.commands import ran
+from tests.runtimes import named
+from tests.seeded import seeded
+
+NET = """<ir_version: 10, opset_import: ["" : 21]> net (float[n, 3, h, w] x) => (float[n, 10] y) {
+    a = Conv <strides: ints = [2, 2], pads: ints = [1, 1, 1, 1]> (x, k)
+    b = Relu(a)
+    c = Conv <group: int = 24, pads: ints = [1, 1, 1, 1]> (b, d)
+    e = Conv(c, p)
+    g = GlobalAveragePool(e)
+    f = Flatten(g)
+    y = MatMul(f, m)
+}"""
+SHAPES = {"k": (24, 3, 3, 3), "d": (24, 1, 3, 3), "p": (40, 24, 1, 1), "m": (40, 10)}
+
+
+@pytest.fixture(scope="module")
+def model() -> onnx.ModelProto:
+    return seeded(NET, SHAPES)
+
+
+def halves(x: np.ndarray) -> np.ndarray:
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def weights_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def expected_of(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """What products of rounded factors give, step by step in ONNX Runtime."""
+    import onnxruntime
+
+    weights = {name: value if name == "d" else halves(value) for name, value in weights_of(model).items()}
+    rounds = (
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[n, 3, h, w] x) => (float[n, 10] y) {'
+        "x16 = Cast <to: int = 16> (x) x2 = Cast <to: int = 1> (x16)"
+        "a = Conv <strides: ints = [2, 2], pads: ints = [1, 1, 1, 1]> (x2, k) b = Relu(a)"
+        "c = Conv <group: int = 24, pads: ints = [1, 1, 1, 1]> (b, d)"
+        "c16 = Cast <to: int = 16> (c) c2 = Cast <to: int = 1> (c16) e = Conv(c2, p)"
+        "g = GlobalAveragePool(e) f = Flatten(g)"
+        "f16 = Cast <to: int = 16> (f) f2 = Cast <to: int = 1> (f16) y = MatMul(f2, m)}"
+    )
+    stepped = onnx.parser.parse_model(rounds)
+    stepped.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in weights.items())
+    session = onnxruntime.InferenceSession(stepped.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
+def inputs(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def compare(session: deploykit.Session, model: onnx.ModelProto) -> None:
+    for size in ((1, 3, 1, 1), (2, 3, 17, 9), (3, 3, 8, 32)):
+        x = inputs(*size)
+        found, expected = session.run({"x": x})["y"], expected_of(model, x)
+        # A factor close to the border between two numbers of 16 bits may round either way.
+        np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v2", "x86-64-v3", "portable"])
+def test_results_are_those_of_rounded_factors(model: onnx.ModelProto, cpu: str, tmp_path: Path) -> None:
+    deploykit.build(model, output=tmp_path / "dist", cpu=cpu, precision="bf16")
+    with deploykit.open(tmp_path / "dist") as session:
+        compare(session, model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["arm64", "android", "android-arm32", "wasm"])
+def test_other_targets_have_the_same(model: onnx.ModelProto, name: str) -> None:
+    runtime = named(name)
+    if runtime.missing:
+        pytest.skip(str(runtime.missing))
+    with runtime.session(model, precision="bf16") as session:
+        compare(session, model)
+
+
+def test_gpus_stay_in_float32(model: onnx.ModelProto, tmp_path: Path) -> None:
+    artifact = deploykit.build(model, output=tmp_path / "dist", devices=("opencl",), precision="bf16")
+    assert artifact is not None
+    assert "on gpu, 0 of 3 products and convolutions are in bf16; others stay in float32" in " ".join(
+        artifact.manifest.notes
+    )
+
+
+def test_what_a_build_says(model: onnx.ModelProto, tmp_path: Path) -> None:
+    artifact = deploykit.build(model, output=tmp_path / "dist", precision="bf16")
+    assert artifact is not None
+    assert artifact.manifest.precision == "bf16"
+    assert "bf16" in artifact.manifest.machine
+    notes = " ".join(artifact.manifest.notes)
+    assert "on native, 3 of 3 products and convolutions are in bf16" in notes
+    assert "results for random inputs change: y by 0." in notes
+
+
+def test_weights_take_half_of_the_bytes(tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21]> net (float[n, 256] x) => (float[n, 512] y) { y = MatMul(x, w) }'
+    model = seeded(text, {"w": (256, 512)})
+    sizes = []
+    for precision in ("float32", "bf16"):
+        artifact = deploykit.build(model, output=tmp_path / precision, precision=precision)  # type: ignore[arg-type]
+        assert artifact is not None
+        sizes.append(artifact.manifest.peak_memory.weights)
+    assert sizes == [256 * 512 * 4, 256 * 512 * 2]
+
+
+def test_the_command(model: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(model, tmp_path / "net.onnx")
+    call = ["build", tmp_path / "net.onnx", "-o", tmp_path / "dist", "--precision", "bf16"]
+    assert "are in bf16" in ran("deploykit", *call).stderr
+    assert json.loads((tmp_path / "dist" / "manifest.json").read_text())["precision"] == "bf16"
+
+
+def test_a_target_without_it_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="target embedded has no bf16: build without --precision"):
+        deploykit.build(tmp_path / "missing.onnx", "embedded", output=tmp_path / "dist", precision="bf16")
+
+
+def test_it_cannot_be_checked_as_float32(model: onnx.ModelProto, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="differ by more than rounding"):
+        deploykit.build(model, output=tmp_path / "dist", precision="bf16", check=True)
+    assert not (tmp_path / "dist").exists()
