@@ -64,6 +64,14 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    export: Annotated[
+        bool,
+        typer.Option(
+            "--export",
+            help="Export a Hugging Face folder that PyTorch imports, which may take minutes, to tell its inputs, "
+            "outputs and dims.",
+        ),
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Describe a model or an artifact without running it.
@@ -83,7 +91,7 @@ def inspect(
         raise UsageError("--plan-picture, --at and --lengths go with an artifact folder; build the model first")
     if at and plan_picture is None and not lengths:
         raise UsageError("--at gives sizes for --plan-picture, which is not asked for")
-    report = described(what, read_dims(dim or ()))
+    report = described(what, read_dims(dim or ()), export=export)
     if isinstance(report, ArtifactReport):
         given = _read_lengths(report, lengths) if lengths else None
         sizes = read_size(at or ())
@@ -121,7 +129,7 @@ def _show_folder(report: FolderReport) -> None:
         results.print(f"Session   {report.session}{limit}")
     if report.labels:
         results.print(f"Classes   {', '.join(report.labels)}", markup=False)
-    if report.supported:
+    if report.inputs:
         _show_interface(report.inputs, report.outputs, report.dims)
     size = f"{report.weight_bytes:,} bytes ({text_bytes(report.weight_bytes)}) in {report.weights} tensors"
     results.print(f"Weights   {size}")

@@ -20,6 +20,7 @@ from deploykit.folders.models import import_model
 from deploykit.frontends.huggingface.folder import Folder, read_folder
 from deploykit.frontends.huggingface.generation import generates
 from deploykit.frontends.huggingface.special import TOKENIZER
+from deploykit.frontends.torch.importer import missing_packages
 from deploykit.inspection.model import dim_entry
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ class FolderReport:
 
 @interruptible
 @defects("while the folder is described")
-def inspect_folder(path: Path, dims: DimBounds | None = None) -> FolderReport:
-    """Describe a folder, with dims pinned or bounded as for a build.
+def inspect_folder(path: Path, dims: DimBounds | None = None, *, export: bool = False) -> FolderReport:
+    """Describe a folder, with dims pinned or bounded as for a build. A model of the route `torch` has inputs and
+    outputs only with `export`, because an export takes minutes.
 
     Raises `UsageError` if it is damaged, or its parts do not fit, or it has no such dim."""
     folder = read_folder(path)
@@ -89,15 +91,20 @@ def inspect_folder(path: Path, dims: DimBounds | None = None) -> FolderReport:
         reason="",
         tokenizer=_tokenizer(folder),
     )
+    by_torch = False
     route: Route
     try:
         if generates(folder):
             model, route, reason = generating_model(folder, dims), "own", f"there is a family for '{kind}'"
         else:
-            found = import_model(folder, dims)
+            by_torch = not export and not missing_packages()
+            found = import_model(folder, dims, "own" if by_torch else None)
             model, route, reason = found.model, found.route, found.reason
     except UnsupportedModelError as error:
-        return replace(report, reason=str(error))
+        if not by_torch:
+            return replace(report, reason=str(error))
+        note = "what it takes and gives is known when it is exported, which may take minutes: --export"
+        return replace(report, route="torch", reason=str(error), notes=(note,))
     task = model.task
     return replace(
         report,

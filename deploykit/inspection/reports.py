@@ -61,12 +61,15 @@ class ArtifactReport:
         draw(self.plan, {d.name: d.maximum for d in self.plan.dims if d.maximum is not None} | sizes, path)
 
 
-def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | FolderReport | ArtifactReport:
+def inspect(
+    path: str | Path, dims: DimBounds | None = None, *, export: bool = False
+) -> ModelReport | FolderReport | ArtifactReport:
     """Describe a model file, a Hugging Face folder or an artifact folder.
 
     For a model: operators and counts, inputs, outputs and dims, weights, which nodes cannot be compiled and why, and
     the cost of a run, with `dims` pinned or bounded as for a build. For a Hugging Face folder: how it is imported and
-    why, and what a session does. For an artifact: the contents of its manifest and plan.
+    why, and what a session does; what PyTorch imports is exported only if `export` asks for it. For an artifact: the
+    contents of its manifest and plan.
 
     Raises:
         UsageError: the file cannot be read, there is no such dim, or `dims` is given for an artifact.
@@ -78,7 +81,7 @@ def inspect(path: str | Path, dims: DimBounds | None = None) -> ModelReport | Fo
     if frontend.name == "huggingface" and not (what / MANIFEST).exists():
         from deploykit.inspection.folder import inspect_folder
 
-        return inspect_folder(what, dims)
+        return inspect_folder(what, dims, export=export)
     if what.is_dir() and frontend.recognises(what) < Certainty.CERTAIN:
         if dims:
             raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,19 @@ def test_a_folder_that_needs_pytorch(tmp_path: Path) -> None:
     assert isinstance(report, FolderReport)
     assert not report.supported
     assert report.reason.endswith("this Python has no torch: pip install 'deploykit[torch]'")
+
+
+def test_a_folder_for_pytorch_is_described_without_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch is not loaded for it."""
+    unpacked("ernie-states", tmp_path / "model")
+    monkeypatch.setattr("deploykit.inspection.folder.missing_packages", tuple)
+    loaded = "torch" in sys.modules
+    text = CliRunner().invoke(app, ["inspect", str(tmp_path / "model")]).stdout
+    assert "Route     torch: " in text
+    assert "'ernie'" in text
+    assert "--export" in text
+    assert "Inputs" not in text
+    assert ("torch" in sys.modules) == loaded
 
 
 def test_the_command_line(tmp_path: Path) -> None:
