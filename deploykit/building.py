@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from deploykit.artifact.folder import Artifact, Together, check_output
+from deploykit.basics.caches import keeping
 from deploykit.basics.parallel import interruptible
 from deploykit.basics.scratch import sweep
 from deploykit.errors import UsageError, defects
@@ -118,6 +119,7 @@ def build(
             vocabulary, and takes the nearest element instead.
         exact: the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the
             batch.
+        cache: take what earlier builds have compiled, and keep what this one compiles.
         quantize: store large weights as `int8`, `fp16`, `q4`, `q4_1` or `q8`, and note how much results change; a
             model of texts is tried on those in the file `samples`, a .json list, if there is one.
         head: store the output layer of a language model as `q4`, `q4_1` or `q8`, and the table of words with it if both
@@ -172,28 +174,29 @@ def build(
         check = FinalCheck(quantization.check) if here else None
     given = dict(dims or {})
     capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
-    return build_artifact(
-        partial(frontend.load, model, given, own),
-        place,
-        Path(output),
-        PackageOptions(
-            cpu=platform.cpu,
-            devices=tuple(platform.devices),
-            compiling=chosen(CompileOptions, options),
-            check=check,
-            format=platform.format,
-            own=own_settings,
-        ),
-        Observer(
-            watch.on_stage,
-            Path(watch.dump_dir) if watch.dump_dir else None,
-            watch.stop_after,
-            on_explanation=watch.on_explanation,
-        ),
-        change=None if quantization is None else quantization.quantized,
-        source=frontend.file(model),
-        capacities=capacities,
-    )
+    with keeping(chosen(CompileOptions, options).cache):
+        return build_artifact(
+            partial(frontend.load, model, given, own),
+            place,
+            Path(output),
+            PackageOptions(
+                cpu=platform.cpu,
+                devices=tuple(platform.devices),
+                compiling=chosen(CompileOptions, options),
+                check=check,
+                format=platform.format,
+                own=own_settings,
+            ),
+            Observer(
+                watch.on_stage,
+                Path(watch.dump_dir) if watch.dump_dir else None,
+                watch.stop_after,
+                on_explanation=watch.on_explanation,
+            ),
+            change=None if quantization is None else quantization.quantized,
+            source=frontend.file(model),
+            capacities=capacities,
+        )
 
 
 def _build_together(
@@ -226,13 +229,14 @@ def _build_together(
     observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
     sweep()
     found = []
-    for model, own, bounds in _for_each(models, dims, options):
-        frontend = find_frontend(model)
-        load = partial(frontend.load, model, bounds, own)
-        change = None if quantization is None else quantization.quantized
-        source = frontend.file(model)
-        found.append(compiled(load, place, package, observer, source=source, capacities={}, change=change))
-    return write_together([each for each in found if each is not None], several, output, observer)
+    with keeping(chosen(CompileOptions, options).cache):
+        for model, own, bounds in _for_each(models, dims, options):
+            frontend = find_frontend(model)
+            load = partial(frontend.load, model, bounds, own)
+            change = None if quantization is None else quantization.quantized
+            source = frontend.file(model)
+            found.append(compiled(load, place, package, observer, source=source, capacities={}, change=change))
+        return write_together([each for each in found if each is not None], several, output, observer)
 
 
 def _for_each(

@@ -25,6 +25,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from deploykit.basics.caches import kept
 from deploykit.basics.parallel import run_program
 from deploykit.basics.scratch import Scratch
 from deploykit.errors import ToolchainError
@@ -57,6 +58,21 @@ class Compiler:
         """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's message."""
         self._run("-std=c99", "-c", str(source), "-o", str(output), *options)
 
+    def compile_kept(self, source: Path, output: Path, *options: str) -> None:
+        """Like `compile`. An object for the same contents, options and compiler may be an earlier one (`caches`). Zig
+        keeps objects itself; those of sanitizers name their source."""
+        sanitized = any(option.startswith("-fsanitize") for option in (*options, *self.flags))
+        if self.family not in ("gcc", "clang") or sanitized:
+            self.compile(source, output, *options)
+            return
+
+        def made() -> bytes:
+            self.compile(source, output, *options)
+            return output.read_bytes()
+
+        text = self._run("-std=c99", "-E", "-P", str(source), *options)
+        output.write_bytes(kept((*self.command, self.version, *self.flags, *options, text), made))
+
     def link_shared(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library that prefers its own symbols and has no undefined ones. Libraries among `objects` are
         needed at run time only if they are used."""
@@ -83,9 +99,9 @@ class Compiler:
         """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
         self._run("-std=c99", "-nostdlib", "-Wl,--no-entry", *options, "-o", str(output), *map(str, inputs))
 
-    def _run(self, *arguments: str) -> None:
+    def _run(self, *arguments: str) -> str:
         quiet = ("-fno-sanitize=undefined",) if self.family == "zig" else ()
-        _call([*self.command, *quiet, *arguments, *self.flags])
+        return _call([*self.command, *quiet, *arguments, *self.flags])
 
 
 def _call(call: Sequence[str]) -> str:
@@ -140,7 +156,7 @@ def compiled(compiler: Compiler, source: Path, *options: str) -> bytes:
     """The object of a C file, compiled once per process: the file must not change while the process runs."""
     with Scratch() as folder:
         output = Path(folder) / "object.o"
-        compiler.compile(source, output, *options)
+        compiler.compile_kept(source, output, *options)
         return output.read_bytes()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deploykit.basics.caches import MOST_BYTES, compiled_files, compiled_folder
 from deploykit.cli.console import doubtful, good, messages, print_json, results, table, text_bytes
 from deploykit.cli.options import Json
 from deploykit.cli.verb import verb
@@ -32,10 +33,15 @@ def doctor(
     from deploykit.doctor import app_tools, diagnose
 
     diagnosis = diagnose(app_tools() if app else None)
+    files = compiled_files()
+    folder, total = compiled_folder(), sum(size for _, size, _ in files)
     gpus, absent = ([], {}) if app else _gpus()
     if json_output:
         tools = [asdict(f) for f in diagnosis.findings]
-        print_json({"tools": tools, "missing": diagnosis.missing, "gpus": [asdict(gpu) for gpu in gpus]})
+        cache = {"folder": str(folder or ""), "files": len(files), "bytes": total}
+        print_json(
+            {"tools": tools, "missing": diagnosis.missing, "gpus": [asdict(gpu) for gpu in gpus], "cache": cache}
+        )
         raise typer.Exit(ToolchainError.exit_code if diagnosis.missing else 0)
     rows = table("", "tool", "version", "what for", "where, or how to install")
     for finding in diagnosis.findings:
@@ -50,6 +56,9 @@ def doctor(
             usable = (forms, *sizes) if gpu.unusable is None else (doubtful(gpu.unusable), "", "")
             found.add_row(f"{gpu.device}:{gpu.number}", gpu.name, gpu.kind, gpu.driver, *usable)
         results.print(found)
+    if not app and folder is not None:
+        held = f"{len(files)} files, {text_bytes(total)} of at most {text_bytes(MOST_BYTES)}"
+        results.print(f"What compilers made for earlier builds is kept in {folder}: {held}", soft_wrap=True)
     for device, reason in absent.items():
         messages.print(f"{device}: {reason}")
     if diagnosis.missing:

@@ -107,6 +107,12 @@ class CompileOptions:
         "same bits alone and in any batch. Products with a single row are slower.",
     )
 
+    cache: bool = option(
+        True,
+        "Take kernels that an earlier build has compiled, and keep new ones for later builds, in the user's folder for "
+        "caches; deploykit doctor shows how many. With --no-cache all are compiled, and none are kept.",
+    )
+
     @property
     def wide(self) -> bool:
         """Whether products are computed in the dtype of the model."""

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from deploykit.basics.caches import cache_folder
 from deploykit.basics.dtypes import DTYPES
 from deploykit.engines import KeepingEngine, Memory, no_stream, on_host
 from deploykit.engines.lanes import ClosedError
-from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.held import Held
 from deploykit.errors import DeploykitError, DeviceError, ShapeError
 

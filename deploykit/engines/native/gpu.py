@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from deploykit.artifact.devices import CODE, ON_GPU
+from deploykit.basics.caches import cache_folder
 from deploykit.engines import failure
 from deploykit.engines.lanes import Lanes
-from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.library import DK_OK
 from deploykit.errors import DeviceError, UsageError
 

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploykit import runtime
+from deploykit.basics.caches import cache_folder
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import find_c_compiler
-from deploykit.engines.native.caches import cache_folder
 from deploykit.engines.native.emulated import machine_of
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError

@@ -118,7 +118,7 @@ def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: P
         made = source
         if source.suffix == ".c":
             made = program.with_name(f"{source.stem}.o")
-            build.compiler.compile(source, made, *options, *(("-O0",) if source.name == "weights.c" else ()))
+            build.compiler.compile_kept(source, made, *options, *(("-O0",) if source.name == "weights.c" else ()))
         objects.append(made)
     build.compiler.link_program(objects, program, *build.options, *build.link)
 

@@ -224,5 +224,5 @@ def _link(
 
 def _compile(compiler: Compiler, source: Path, scratch: Path, options: Sequence[str]) -> Path:
     output = scratch / f"{source.stem}.o"
-    compiler.compile(source, output, *options)
+    compiler.compile_kept(source, output, *options)
     return output

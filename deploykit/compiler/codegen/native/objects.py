@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from deploykit.basics.caches import kept
 from deploykit.basics.parallel import each
 from deploykit.basics.scratch import Scratch
 from deploykit.compiler.codegen.c.kernels import symbol
@@ -80,11 +82,17 @@ def _compile(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
     attrs = {"calling_conv": 0, "target": target}
     named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in kernels.items()}
     module = IRModule({name: functions.with_functions(func).with_attrs(attrs) for name, func in named.items()})
-    built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
-    with Scratch() as folder:
-        path = Path(folder) / "kernels.o"
-        built.write_to_file(str(path), "o")
-        return path.read_bytes()
+
+    def made() -> bytes:
+        built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
+        with Scratch() as folder:
+            path = Path(folder) / "kernels.o"
+            built.write_to_file(str(path), "o")
+            return path.read_bytes()
+
+    # The hash has all bits of numbers, which texts may round.
+    said = (f"{name} {tvm_ffi.structural_hash(func):x}\n{func.script()}" for name, func in named.items())
+    return kept((tvm.__version__, str(target), *said), made)
 
 
 def _target(cpu: Cpu, **more: list[str]) -> Target:
