@@ -129,7 +129,7 @@ def _build(model: Path, dims: Mapping[str, Any], output: Path) -> float:
     ]
     options = [argument for text in ranges for argument in ("--dim", text)]
     start = time.perf_counter()
-    call = [sys.executable, "-m", "deploykit", "build", model, "-o", output, "--no-cache", *options]
+    call = [sys.executable, "-m", "deploykit", "build", str(model), "-o", str(output), "--no-cache", *options]
     subprocess.run(call, check=True, capture_output=True)
     return time.perf_counter() - start
 

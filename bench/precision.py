@@ -15,7 +15,7 @@ from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import onnx
@@ -31,7 +31,9 @@ from deploykit.checks.benchmark import in_turn
 from deploykit.checks.reference import Runner
 from deploykit.cli.console import messages, results, table, text_seconds
 
-OURS = ("float32", "bf16")
+Precision: TypeAlias = Literal["float32", "bf16"]
+
+OURS: tuple[Precision, ...] = ("float32", "bf16")
 FILTER = ("resnet50", "mobilenet", "minilm", "vit", "unet", "gpt2")
 
 Line = Mapping[str, Any]

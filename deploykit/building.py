@@ -119,7 +119,7 @@ def build(
             vocabulary, and takes the nearest element instead.
         exact: the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the
             batch.
-        cache: take what earlier builds have compiled, and keep what this one compiles.
+        reuse: take what earlier builds have compiled, and keep what this one compiles.
         quantize: store large weights as `int8`, `fp16`, `q4`, `q4_1` or `q8`, and note how much results change; a
             model of texts is tried on those in the file `samples`, a .json list, if there is one.
         head: store the output layer of a language model as `q4`, `q4_1` or `q8`, and the table of words with it if both
@@ -174,7 +174,7 @@ def build(
         check = FinalCheck(quantization.check) if here else None
     given = dict(dims or {})
     capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
-    with keeping(chosen(CompileOptions, options).cache):
+    with keeping(chosen(CompileOptions, options).reuse):
         return build_artifact(
             partial(frontend.load, model, given, own),
             place,
@@ -229,7 +229,7 @@ def _build_together(
     observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
     sweep()
     found = []
-    with keeping(chosen(CompileOptions, options).cache):
+    with keeping(chosen(CompileOptions, options).reuse):
         for model, own, bounds in _for_each(models, dims, options):
             frontend = find_frontend(model)
             load = partial(frontend.load, model, bounds, own)

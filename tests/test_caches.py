@@ -85,7 +85,7 @@ def test_the_oldest_files_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_builds_have_the_same_bytes(tmp_path: Path) -> None:
     model = seeded(NET, {"w": (8, 5)})
-    deploykit.build(model, output=tmp_path / "none", cache=False)
+    deploykit.build(model, output=tmp_path / "none", reuse=False)
     assert compiled_files() == []
     deploykit.build(model, output=tmp_path / "first")
     before = {path: path.stat().st_ino for _, _, path in compiled_files()}

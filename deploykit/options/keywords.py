@@ -36,7 +36,7 @@ class BuildKeywords(LoadKeywords, total=False):
     precision: Literal["float32", "bf16"]
     index_checks: bool
     exact: bool
-    cache: bool
+    reuse: bool
     quantize: str | None
     head: Literal["q4", "q4_1", "q8"] | None
     check: bool | None

@@ -107,10 +107,11 @@ class CompileOptions:
         "same bits alone and in any batch. Products with a single row are slower.",
     )
 
-    cache: bool = option(
+    reuse: bool = option(
         True,
         "Take kernels that an earlier build has compiled, and keep new ones for later builds, in the user's folder for "
         "caches; deploykit doctor shows how many. With --no-cache all are compiled, and none are kept.",
+        flags="--reuse/--no-cache",
     )
 
     @property
