@@ -169,7 +169,8 @@ def build(
     if quantization is None:
         check = final_check(model, frontend, place, platform.cpu, asked)
     elif asked.check:
-        raise UsageError("a model with fewer bits cannot be checked: its results differ by more than rounding")
+        what = "a quantised model" if options.get("precision") in (None, "float32") else "a model in bf16"
+        raise UsageError(f"{what} cannot be checked: its results differ by more than rounding")
     else:
         check = FinalCheck(quantization.check) if here else None
     given = dict(dims or {})
