@@ -220,6 +220,15 @@ RUNTIMES = (
         sanitize=True,
         bounded=True,
     ),
+    Runtime(
+        "embedded-sliced",
+        functools.partial(find_target, "embedded"),
+        NOTHING,
+        cost=60,
+        sanitize=True,
+        bounded=True,
+        environment={"CFLAGS": "-DDK_SLICED=1"},
+    ),
     *(
         Runtime(
             core,
