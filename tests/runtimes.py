@@ -220,6 +220,15 @@ RUNTIMES = (
         sanitize=True,
         bounded=True,
     ),
+    Runtime(
+        "embedded-sliced",
+        functools.partial(find_target, "embedded"),
+        NOTHING,
+        cost=60,
+        sanitize=True,
+        bounded=True,
+        environment={"CFLAGS": "-DDK_SLICED=1"},
+    ),
     *(
         Runtime(
             core,
@@ -229,10 +238,10 @@ RUNTIMES = (
             bounded=True,
         )
         for core, board, cost in (
-            ("cortex-m0plus", "mps2-an385", 100),
-            ("cortex-m4", "mps2-an386", 60),
-            ("cortex-m55", "mps3-an547", 100),
-            ("rv32imafc", "riscv32-virt", 60),
+            ("cortex-m0plus", "mps2-an385", 40),
+            ("cortex-m4", "mps2-an386", 25),
+            ("cortex-m55", "mps3-an547", 40),
+            ("rv32imafc", "riscv32-virt", 25),
         )
     ),
     Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),

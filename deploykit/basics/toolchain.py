@@ -160,6 +160,38 @@ def compiled(compiler: Compiler, source: Path, *options: str) -> bytes:
         return output.read_bytes()
 
 
+def compile_shared(compiler: Compiler, source: Path, output: Path, *options: str) -> None:
+    """Compile a C file that other artifacts have, too, which includes no headers but those beside it: the same contents
+    are compiled once per process. What a compiler writes beside the object is then beside `output`."""
+    for suffix, data in _compiled_apart(compiler, _included(source), *options):
+        output.with_suffix(suffix).write_bytes(data)
+
+
+@cache
+def _compiled_apart(
+    compiler: Compiler, files: tuple[tuple[str, bytes], ...], *options: str
+) -> tuple[tuple[str, bytes], ...]:
+    """What a compiler makes of the first of some files, by suffix."""
+    with Scratch() as place:
+        folder = Path(place)
+        for name, data in files:
+            (folder / name).write_bytes(data)
+        compiler.compile(folder / files[0][0], folder / "made.o", *options)
+        return tuple((path.suffix, path.read_bytes()) for path in sorted(folder.glob("made.*")))
+
+
+def _included(source: Path) -> tuple[tuple[str, bytes], ...]:
+    """Names and contents of a C file and of the headers beside it that it includes, itself first."""
+    found: dict[str, bytes] = {}
+    left = [source.name]
+    while left:
+        path = source.with_name(left.pop())
+        if path.name not in found and path.exists():
+            found[path.name] = path.read_bytes()
+            left += [name.decode() for name in re.findall(rb'^#include "([^"]+)"', found[path.name], re.MULTILINE)]
+    return tuple(found.items())
+
+
 def find_c_compiler() -> Compiler:
     """The first C compiler found. Raises `ToolchainError`, with what to install, when there is none."""
     flags = tuple(shlex.split(os.environ.get("CFLAGS", "")))

@@ -38,8 +38,9 @@ class Device:
     `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
     `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
     number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
-    are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`),
-    empty where products are in float32.
+    are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`), empty where
+    products are in float32. `float_sums`: the sums of float32 that fit the registers beside their factors, on a machine
+    without vectors for which they are written out one by one; 0 where a C compiler arranges them.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Device:
     narrowed: int = 1
     fixed_point: bool = False
     bf16: str = ""
+    float_sums: int = 0
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:

@@ -16,10 +16,18 @@ SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), gr
 PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))
 """Instructions that multiply both halves of a word, those of Armv7E-M and of the DSP extension of Armv8-M."""
 
+FLOATS = replace(SCALAR, name="floats", float_sums=20)
+"""32 registers for floats, with instructions for them."""
+
+FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
+"""Both."""
+
 MICROCONTROLLERS: Mapping[str, Device] = {
     GENERIC: SCALAR_C,
     **dict.fromkeys(("cortex-m0plus", "cortex-m3"), SCALAR),
-    **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"), PAIRS),
-    **dict.fromkeys(("rv32imc", "rv32imafc", "rv32imafcv", "rv64gc", "xtensa"), SCALAR),
+    **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), FLOAT_PAIRS),
+    **dict.fromkeys(("cortex-m55", "cortex-m85"), PAIRS),
+    **dict.fromkeys(("rv32imc", "xtensa"), SCALAR),
+    **dict.fromkeys(("rv32imafc", "rv32imafcv", "rv64gc"), FLOATS),
 }
 """The device that kernels are scheduled for, by the name of the CPU."""

@@ -19,9 +19,11 @@ import numpy as np
 from deploykit import runtime
 from deploykit.artifact.manifest import Manifest
 from deploykit.basics.dtypes import logical_dtype
-from deploykit.basics.toolchain import Compiler
+from deploykit.basics.toolchain import Compiler, compile_shared
 from deploykit.engines import failure
 from deploykit.errors import DeploykitError
+
+_CORE = frozenset(source.name for source in runtime.CORE)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: P
         made = source
         if source.suffix == ".c":
             made = program.with_name(f"{source.stem}.o")
+        if source.name in _CORE:
+            compile_shared(build.compiler, source, made, "-O1", *build.options, *build.compiler.threads)
+        elif source.suffix == ".c":
             build.compiler.compile_kept(source, made, *options, *(("-O0",) if source.name == "weights.c" else ()))
         objects.append(made)
     build.compiler.link_program(objects, program, *build.options, *build.link)

@@ -130,7 +130,7 @@ def build_profiled(sources: Sequence[Path], scratch: Path) -> Path:
         made = scratch / f"{source.stem}.o"
         level = "-O0" if source.name == "weights.c" else "-O2"
         scalars = f"-DDK_MAX_SCALARS={NATIVE_GPU.scalars}"
-        compiler.compile(source, made, level, "-fPIC", "-pthread", "-DDK_PROFILE", scalars)
+        compiler.compile(source, made, level, "-fPIC", "-pthread", "-DDK_PROFILE", scalars, f"-I{runtime.INCLUDE}")
         return made
 
     library = scratch / "libprofiled.so"

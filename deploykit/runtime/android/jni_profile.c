@@ -24,13 +24,11 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Called by the model before each step that takes time, and at the end. */
-void dk_profile_step(int32_t step);
-
-void dk_profile_step(int32_t step) {
+int32_t dk_profile_step(const dk_model* model, int32_t step) {
     int64_t time;
+    (void)model;
     if (!__atomic_load_n(&profile.active, __ATOMIC_ACQUIRE) || profile.owner != pthread_self()) {
-        return;
+        return 0;
     }
     time = now();
     if (profile.step >= 0 && profile.step < profile.count) {
@@ -42,6 +40,7 @@ void dk_profile_step(int32_t step) {
         profile.gpu->step = step;
     }
     profile.since = now();
+    return 0;
 }
 
 /* Add what the device measured in the last run, if its session is measured. */

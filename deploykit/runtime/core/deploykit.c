@@ -86,6 +86,10 @@ void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_des
     callee->level = model->level;
     callee->busy = 1;
     callee->refused = DK_OK;
+#ifdef DK_SLICED
+    callee->resume = 0;
+    callee->steps_left = -1;
+#endif
     dk_start_error(callee);
 }
 
@@ -165,6 +169,9 @@ dk_status dk_init(
     memset(model, 0, sizeof *model);
     dk_start_error(model);
     model->descriptor = descriptor;
+#ifdef DK_SLICED
+    model->steps_left = -1;
+#endif
     if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
         dk_add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
         dk_add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);

@@ -1,4 +1,5 @@
-/* The texts of errors: appended piece by piece, cut at the end of the buffer. No heap, no globals, no stdio. */
+/* The texts of errors: appended piece by piece, cut at the end of the buffer. And runs that end early, or pause. No
+   heap, no globals, no stdio. */
 #include "deploykit.h"
 
 #include <string.h>
@@ -49,18 +50,70 @@ void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t fo
 }
 #endif
 
+int dk_fail_stopped(dk_model* model) {
+    dk_start_error(model);
+    dk_add_text(model, "the run was stopped");
+    return 1;
+}
+
 int dk_stopped(dk_model* model) {
 #if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)
     const int32_t stopped = __atomic_load_n(model->stop, __ATOMIC_RELAXED);
 #else
     const int32_t stopped = *(const volatile int32_t*)model->stop;
 #endif
-    if (stopped) {
-        dk_start_error(model);
-        dk_add_text(model, "the run was stopped");
-    }
-    return stopped;
+    return stopped != 0 && dk_fail_stopped(model);
 }
+
+#ifdef DK_SLICED
+static uint32_t mixed(uint32_t sum, uint64_t value) {
+    sum = (sum ^ (uint32_t)value) * 0x01000193u;
+    return (sum ^ (uint32_t)(value >> 32)) * 0x01000193u;
+}
+
+/* A checksum (FNV-1a, of words) of where the tensors of a run are, and of the shapes of inputs. */
+static uint32_t memory_of(const dk_model* model, const dk_tensor* inputs, const dk_tensor* outputs) {
+    uint32_t sum = mixed(mixed(0x811c9dc5u, (uintptr_t)model->arena), model->arena_bytes);
+    int32_t index;
+    int32_t axis;
+    for (index = 0; index < model->descriptor->input_count; ++index) {
+        sum = mixed(mixed(sum, (uintptr_t)inputs[index].data), inputs[index].bytes);
+        for (axis = 0; axis < model->descriptor->inputs[index].rank; ++axis) {
+            sum = mixed(sum, (uint64_t)inputs[index].shape[axis]);
+        }
+    }
+    for (index = 0; index < model->descriptor->output_count; ++index) {
+        sum = mixed(mixed(sum, (uintptr_t)outputs[index].data), outputs[index].bytes);
+    }
+    return sum;
+}
+
+dk_status dk_begin_slice(dk_model* model, const dk_tensor* inputs, const dk_tensor* outputs, int32_t steps) {
+    const uint32_t memory = memory_of(model, inputs, outputs);
+    dk_start_error(model);
+    if (steps < 1) {
+        dk_add_number(model, "steps: at least 1, found ", steps);
+        return DK_ERROR_USAGE;
+    }
+    if (model->resume != 0 && model->memory != memory) {
+        dk_add_text(model, "a run goes on with the inputs, outputs and arena that it began with");
+        return DK_ERROR_USAGE;
+    }
+    model->memory = memory;
+    model->steps_left = steps;
+    return DK_OK;
+}
+
+dk_status dk_begin_whole(dk_model* model, int32_t change) {
+    dk_start_error(model);
+    if (model->resume > change + 1) {
+        dk_add_text(model, "a run that goes on may have changed states: call run_steps to its end, or set_state first");
+        return DK_ERROR_USAGE;
+    }
+    model->resume = 0;
+    return DK_OK;
+}
+#endif
 
 const char* dk_error_text(const dk_model* model, const int32_t* busy) {
 #if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4)

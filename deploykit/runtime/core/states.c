@@ -31,6 +31,9 @@ dk_status dk_reset_state(const int64_t* dims, int32_t first, int32_t count, void
 dk_status dk_take_state(dk_model* model, int64_t* dims, int32_t first, int32_t count, const void* state, size_t bytes) {
     int64_t made = 0;
     const size_t head = sizeof made + (size_t)count * sizeof *dims;
+#ifdef DK_SLICED
+    model->resume = 0; /* a run that goes on is given up */
+#endif
     if (state != NULL && (uintptr_t)state % DK_ALIGNMENT == 0 && bytes >= head) {
         memcpy(&made, state, sizeof made);
     }

@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "deploykit.h"
+
 void dk_profile_attach(int64_t* calls, int64_t* nanoseconds, int32_t count);
 void dk_profile_follow(int32_t* current);
-void dk_profile_step(int32_t step);
 
 static struct {
     int64_t* calls;
@@ -37,8 +38,9 @@ void dk_profile_follow(int32_t* current) {
     profile.current = current;
 }
 
-void dk_profile_step(int32_t step) {
+int32_t dk_profile_step(const dk_model* model, int32_t step) {
     int64_t time = now();
+    (void)model;
     if (profile.step >= 0 && profile.step < profile.count) {
         ++profile.calls[profile.step];
         profile.nanoseconds[profile.step] += time - profile.since;
@@ -48,4 +50,5 @@ void dk_profile_step(int32_t step) {
         *profile.current = step;
     }
     profile.since = now();
+    return 0;
 }

@@ -138,6 +138,19 @@ static dk_status provide(void) {
     return status;
 }
 
+/* Run once; in slices of DK_SLICED steps, where that is given. */
+static dk_status run_once(void) {
+#ifdef DK_SLICED
+    dk_status status = DK_PENDING;
+    while (status == DK_PENDING) {
+        status = MODEL(_run_steps)(&model, inputs, outputs, DK_SLICED);
+    }
+    return status;
+#else
+    return MODEL(_run)(&model, inputs, outputs);
+#endif
+}
+
 static dk_status run(void) {
     dk_status status = DK_ERROR_CAPACITY;
     int64_t* dims = (int64_t*)(void*)&model.dims;
@@ -145,7 +158,7 @@ static dk_status run(void) {
     for (runs = 0; runs < MOST_RUNS && status == DK_ERROR_CAPACITY; ++runs) {
         status = provide();
         if (status == DK_OK) {
-            status = MODEL(_run)(&model, inputs, outputs);
+            status = run_once();
         }
         if (status != DK_ERROR_CAPACITY) {
             break;

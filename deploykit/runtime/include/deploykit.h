@@ -56,9 +56,9 @@ typedef enum dk_status {
     DK_ERROR_USAGE = 8,    /* a wrong call, such as one about an output that does not exist */
     DK_ERROR_CPU = 9,      /* this CPU lacks instructions that the kernels use */
     DK_ERROR_DEVICE = 10,  /* the device that kernels run on failed or is lost */
-    DK_PENDING = 11,       /* no error: the device is at work; run again when it is done (driver.h) */
+    DK_PENDING = 11,       /* no error: the run goes on; call again (run_steps), when the device is done (driver.h) */
     DK_ERROR_BUSY = 12,    /* the struct is in use by another call, which goes on */
-    DK_ERROR_STOPPED = 13  /* `stop` of the model was set: the run has no result */
+    DK_ERROR_STOPPED = 13  /* `stop` of the model was set, or dk_profile_step ended the run: it has no result */
 } dk_status;
 
 /* Sub-byte types take one byte per element: the value is sign- or zero-extended; float4 is in the low four bits. An
@@ -188,6 +188,11 @@ typedef struct dk_model {
                               may be set to a greater number, up to that of the last */
     int32_t busy;          /* whether a call uses the struct */
     dk_status refused;     /* why init refused the model, which then does not run; else DK_OK */
+#ifdef DK_SLICED
+    int32_t resume;     /* where the run goes on that began with run_steps; 0: there is none */
+    int32_t steps_left; /* how many of its steps this call may still execute; below 0: all */
+    uint32_t memory;    /* of which memory it makes use: a checksum of addresses and sizes */
+#endif
     dk_need need;
     char error[DK_ERROR_TEXT]; /* text of the last error, always terminated */
 } dk_model;
@@ -318,28 +323,78 @@ void dk_add_number(dk_model* model, const char* text, int64_t value);
 void dk_add_bounds(dk_model* model, int64_t minimum, int64_t maximum, int64_t found);
 #endif
 
-/* Whether a run is to end, with this error. */
+/* Report DK_ERROR_STOPPED; returns 1. */
+int dk_fail_stopped(dk_model* model);
+
+/* Whether `stop` ends a run, with this error. */
 int dk_stopped(dk_model* model);
 
-/* Stands before each step that computes or copies, with its number in plan.json, and after the last one with -1. It
-   does nothing unless the model is compiled with -DDK_PROFILE and linked with a profiler, or with -DDK_STOPPABLE. */
+/* Defined by a program whose models are compiled with -DDK_PROFILE. It is called before each step, with the step's
+   number in plan.json, and after the last one with -1. Another value than 0 ends the run before the step, with
+   DK_ERROR_STOPPED; at the end it counts as 0. */
+int32_t dk_profile_step(const dk_model* model, int32_t step);
+
 #ifdef DK_PROFILE
-void dk_profile_step(int32_t step);
-#define DK_PROFILE_STEP(number) dk_profile_step(number)
+#define DK_PROFILED(number) (dk_profile_step(base, number) != 0 && dk_fail_stopped(base))
+#define DK_PROFILED_ALL (void)dk_profile_step(base, -1)
 #else
-#define DK_PROFILE_STEP(number) ((void)0)
+#define DK_PROFILED(number) 0
+#define DK_PROFILED_ALL (void)0
 #endif
 #ifdef DK_STOPPABLE
+#define DK_STOPPED (base->stop != NULL && dk_stopped(base))
+#else
+#define DK_STOPPED 0
+#endif
+
+/* A model that is compiled with -DDK_SLICED can run some of its steps in a call (run_steps): the steps are in a switch,
+   each with a label, and what variables hold meanwhile is in the struct. */
+#ifdef DK_SLICED
+#define DK_BEGIN_STEPS                                                                                                 \
+    switch (dk_resume(base)) {                                                                                         \
+    case 0:
+#define DK_PAUSE(number)                                                                                               \
+    if (base->steps_left == 0) {                                                                                       \
+        base->resume = (number) + 1;                                                                                   \
+        goto paused;                                                                                                   \
+    case (number) + 1:;                                                                                                \
+    }                                                                                                                  \
+    base->steps_left -= base->steps_left > 0
+#define DK_END_STEPS                                                                                                   \
+    default:                                                                                                           \
+        break;                                                                                                         \
+        }
+#define DK_SAVED(index) model->saved[index]
+
+/* Where a run begins or goes on, whose steps are executed now. */
+static inline int32_t dk_resume(dk_model* model) {
+    const int32_t resume = model->resume;
+    model->resume = 0;
+    return resume;
+}
+
+/* Begin a call that executes `steps` steps, those of the run that goes on, if there is one: in the same memory. */
+dk_status dk_begin_slice(dk_model* model, const dk_tensor* inputs, const dk_tensor* outputs, int32_t steps);
+
+/* Begin a run that executes all steps, and give up one that goes on; DK_ERROR_USAGE where that one may have changed
+   states, because it is behind step `change`. */
+dk_status dk_begin_whole(dk_model* model, int32_t change);
+#else
+#define DK_BEGIN_STEPS
+#define DK_PAUSE(number) (void)0
+#define DK_END_STEPS
+#define DK_SAVED(index) 0
+#endif
+
+/* Stands before each step that computes or copies, with its number in plan.json. It does nothing unless the model is
+   compiled with one of these options. */
 #define DK_STEP(number)                                                                                                \
     do {                                                                                                               \
-        if (base->stop != NULL && dk_stopped(base)) {                                                                  \
+        DK_PAUSE(number);                                                                                              \
+        if (DK_STOPPED || DK_PROFILED(number)) {                                                                       \
             return DK_ERROR_STOPPED;                                                                                   \
         }                                                                                                              \
-        DK_PROFILE_STEP(number);                                                                                       \
     } while (0)
-#else
-#define DK_STEP(number) DK_PROFILE_STEP(number)
-#endif
 
 /* memcpy that also allows 0 bytes, and a target that equals the source. */
 void dk_copy(void* target, const void* source, int64_t bytes);

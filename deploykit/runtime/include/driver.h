@@ -10,6 +10,10 @@
 
 #include "deploykit.h"
 
+#ifdef DK_SLICED
+#error "a model with kernels for a GPU has no run_steps: compile it without DK_SLICED"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -13,10 +13,12 @@ EXPORT(profile) void dk_web_profile(int32_t on) {
     profiled = on;
 }
 
-void dk_profile_step(int32_t step) {
+int32_t dk_profile_step(const dk_model* model, int32_t step) {
+    (void)model;
     if (profiled) {
         dk_js_step(step);
     }
+    return 0;
 }
 
 EXPORT(stack_bytes) int32_t dk_web_stack_bytes(void) {

@@ -33,6 +33,8 @@ BY_ELEMENT = replace(VECTORS, name="by-element", by_element=True)
 """A device whose products take their left factors from vectors."""
 LOADS_FIRST = replace(VECTORS, name="loads-first", loads_first=True)
 """A device whose tiles have registers for all factors of a step."""
+SPELLED = replace(SCALAR, name="spelled", float_sums=20)
+"""A device without vectors, but with registers for sums of floats."""
 
 Argument = np.ndarray | int
 Rule = Callable[[tirx.PrimFunc, Device], tirx.PrimFunc]

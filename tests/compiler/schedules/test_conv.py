@@ -13,7 +13,7 @@ from tvm import relax, tirx, topi
 from deploykit.compiler.cost import work
 from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.schedules import Device, explain
-from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCALAR, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCALAR, SPELLED, VECTORS, Model, module
 
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
@@ -96,10 +96,18 @@ def sample(shape: Sequence[int]) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
 
 
-def convolution(case: Case, weight: np.ndarray | None, dtype: str = "float32", *, transposed: bool = False) -> Any:
+def convolution(
+    case: Case,
+    weight: np.ndarray | None,
+    dtype: str = "float32",
+    *,
+    transposed: bool = False,
+    size: tuple[int, ...] | None = None,
+) -> Any:
+    """`size`: the extents of the data, if they are known."""
     rank = len(case.kernel)
     operator = getattr(relax.op.nn, f"conv{rank}d_transpose" if transposed else f"conv{rank}d")
-    params = [("x", (N, case.channels, *SPATIAL[:rank]), dtype)]
+    params = [("x", (N, case.channels, *(size or SPATIAL[:rank])), dtype)]
     if weight is None:
         params.append(("w", (case.outputs, case.channels // case.groups, *case.kernel), dtype))
 
@@ -134,6 +142,32 @@ def test_other_tiles_give_the_same_bits(case: Case, other: Device) -> None:
     for size in case.sizes:
         x = sample((2, case.channels, *size))
         np.testing.assert_array_equal(models[0](x), models[1](x))
+
+
+@pytest.mark.sampled(part=3)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_products_that_are_written_out_give_the_same_bits(case: Case) -> None:
+    weight = weight_of(case)
+    symbolic = [Model(convolution(case, weight), device) for device in (SCALAR, SPELLED)]
+    for size in case.sizes:
+        x = sample((2, case.channels, *size))
+        models = [*symbolic, *(Model(convolution(case, weight, size=size), device) for device in (SCALAR, SPELLED))]
+        expected, *others = (model(x) for model in models)
+        for found in others:
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.sampled(part=3)
+@pytest.mark.parametrize("width", range(1, 14))
+def test_lines_of_known_lengths_are_divided_without_overlap(width: int) -> None:
+    """Into tiles and what is left of them."""
+    for case in (CASES["same"], CASES["strided"], CASES["valid"], CASES["groups"]):
+        if width < case.kernel[-1] and not case.padding:
+            continue
+        weight, x = weight_of(case), sample((1, case.channels, 4, width))
+        for device in (SCALAR, SPELLED):
+            found = Model(convolution(case, weight, size=(4, width)), device)(x)
+            np.testing.assert_allclose(found, direct(x, weight, case), rtol=1e-4, atol=1e-4)
 
 
 @devices

@@ -34,7 +34,7 @@ from deploykit.compiler.program.ir import (
     Step,
 )
 from deploykit.compiler.program.sizes import element_count
-from deploykit.compiler.program.steps import number_steps
+from deploykit.compiler.program.steps import number_steps, reads_and_writes
 
 HOST_ARENA, HOST_STATES = 1, 4
 """Bits of `host_memory`."""
@@ -81,6 +81,19 @@ def calls_in(steps: Iterable[Step]) -> Iterator[str]:
                 yield from step.cells
             case _:
                 pass
+
+
+def first_change(scope: Scope) -> int:
+    """The number of the first step that may change a state, or holds such steps; `INT32_MAX - 1` if there is none."""
+    tensors, at = scope.function.tensors, 0
+    for each in number_steps(scope.function.steps):
+        at = each.number if each.depth == 0 else at
+        written = (tensors[index].storage for index in reads_and_writes(each.step)[1])
+        if any(isinstance(storage, StateStorage) for storage in written):
+            return at
+        if isinstance(each.step, Call) and scope.callee(each.step.function).states:
+            return at
+    return (1 << 31) - 2
 
 
 def _kernels(scope: Scope) -> list[dict[str, Any]]:
@@ -161,7 +174,8 @@ def _prepare(scope: Scope) -> dict[str, Any]:
 
 def _steps(scope: Scope) -> dict[str, Any]:
     gpu = scope.program.gpu is not None
-    values = [f"model->saved[{index}]" if gpu else "0" for index in range(len(scope.data_dims))]
+    values = [f"model->saved[{index}]" if gpu else f"DK_SAVED({index})" for index in range(len(scope.data_dims))]
+    body = step_lines(scope, scope.function.steps)
     return {
         "declarations": [
             *_bases(_kinds(scope), state_header(scope.program.states)),
@@ -169,9 +183,10 @@ def _steps(scope: Scope) -> dict[str, Any]:
             *(f"int64_t {name} = {value};" for name, value in zip(scope.data_dims, values, strict=True)),
             *_pointers(scope),
         ],
-        "body": step_lines(scope, scope.function.steps),
+        "body": body,
         "shapes": _shapes_after_run(scope),
-        "saved": scope.data_dims if gpu else [],
+        "saved": scope.data_dims,
+        "pauses": any(line.lstrip().startswith("DK_STEP(") for line in body),
         "suspends": bool(scope.resumes),
     }
 

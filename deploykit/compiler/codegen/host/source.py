@@ -8,6 +8,7 @@ What becomes what:
 * steps -> statements, in order (`steps`);
 * kernels for a GPU -> calls of its driver, with the number of a shader (`driver_calls`). Where the host reads what a
   kernel computed, the run may return and go on later; the model then keeps the variables of the run;
+* a program that is compiled with -DDK_SLICED -> `run_steps`, too, which goes on where the last call paused;
 * kernels for one kind of CPU -> `init` checks that the model runs on such a CPU; kernels for several kinds -> `init`
   chooses the best kind that fits;
 * a kernel with a parallel loop -> a struct of its arguments, and a function that runs a part of the loop, which
@@ -30,6 +31,7 @@ from deploykit.compiler.codegen.host.functions import (
     HOST_ARENA,
     HOST_STATES,
     calls_in,
+    first_change,
     functions_view,
     host_memory,
     resident_ports,
@@ -92,6 +94,9 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
     view |= {"resident": None if program.gpu is None else resident_ports(scope)}
     view |= {"host_arena": program.gpu is None or called or memory & HOST_ARENA}
     view |= {"control": any(isinstance(step, RunInstances) for step in function.steps)}
+    saved = max(len(Scope(part, _same(part, function)).data_dims) for part in parts)
+    view |= {"sliced": program.gpu is None and len(parts) == 1 and not view["control"], "saved": saved}
+    view |= {"change": first_change(scope)}
     view |= {"parts": [], "levels": _levels(parts), "steps_name": f"{scope.prefix}_steps" if called else "steps"}
     view |= {"gpu": program.gpu, "part_bytes": program.gpu and program.gpu.binding_bytes}
     if view["states"]:
@@ -104,12 +109,16 @@ def _emit_function(parts: Sequence[Program], function: Function, version: str, s
         view["parts"] = [{"steps": f"{scope.prefix}_steps_{identifier(part.cpu)}"} for part in parts]
         for part, names in zip(parts, view["parts"], strict=True):
             level = f"_{identifier(part.cpu)}"
-            same = next(each for each in part.functions if each.name == function.name)
-            own = steps_view(Scope(part, same, kernel_prefix(part, parts), level))
+            own = steps_view(Scope(part, _same(part, function), kernel_prefix(part, parts), level))
             own |= {"steps_name": names["steps"], "storage": "", "cpu": part.cpu, "gpu": False, "level": level}
             own_files[f"{start}{identifier(part.cpu)}.c"] = render("part.c.j2", view | own)
     header, code = render("model.h.j2", view), render("model.c.j2", view)
     return {f"{stem}.h": header} | own_files | {f"{stem}.c": code}
+
+
+def _same(part: Program, function: Function) -> Function:
+    """The function of this name in another program of the model."""
+    return next(each for each in part.functions if each.name == function.name)
 
 
 def _levels(parts: Sequence[Program]) -> list[Lines]:

@@ -1,10 +1,12 @@
 """Convolutions directly from the data, for machines without vectors or caches.
 
-The rule takes the `panels` anchor (`anchors.channels_last.conv_last`) on such machines. A tile of `TILE` neighbouring
-outputs by the channels of a panel is summed together, so that each element of the data and each weight is loaded once
-for several products (`output_lines`). The innermost loop runs along the channels: consecutive sums take consecutive
-weights and are independent. So a C compiler can vectorise it if the machine has vectors after all. Nothing is copied;
-the epilogue is applied before storing. One unit of parallel work is a line of outputs.
+The rule takes the `panels` anchor (`anchors.channels_last.conv_last`) on such machines. A tile of neighbouring outputs
+by the channels of a panel is summed together, so that each element of the data and each weight is loaded once for
+several products (`output_lines`). The innermost loop runs along the channels: consecutive sums take consecutive weights
+and are independent. So a C compiler can vectorise it if the machine has vectors after all. Where the device says how
+many sums fit its registers, there is no such loop: each product is written out, and a C compiler keeps the sums there.
+Channels of neighbouring taps lie side by side in the data and in the weights, so one loop runs along both. Nothing is
+copied; the epilogue is applied before storing. One unit of parallel work is a line of outputs.
 
 It declines other convolutions.
 """
@@ -12,14 +14,14 @@ It declines other convolutions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.conv import ConvShape
-from deploykit.compiler.schedules.conv.output_lines import Lines, Span
+from deploykit.compiler.schedules.conv.output_lines import Lines, Span, exact_width
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -28,16 +30,19 @@ from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import dtype_of
 
-TILE = 4
-"""The number of outputs that are summed together."""
+TILES = (4, 5, 3)
+"""The numbers of outputs that are summed together, the usual first."""
 
 WIDEST = 8
-"""The most channels of a panel: with `TILE` outputs, the sums fill the registers of a machine that has 32."""
+"""The most channels of a panel: with 4 outputs, the sums fill the registers of a machine that has 32."""
+
+WIDEST_SPELLED = 4
+"""The most where each product is written out: more sums would leave no registers for the factors."""
 
 
-def portable_width(channels: int) -> int:
+def portable_width(channels: int, device: Device) -> int:
     """The channels of a panel, for `channels` output channels of a group."""
-    width = WIDEST
+    width = WIDEST_SPELLED if device.float_sums else WIDEST
     while width // 2 >= channels:
         width //= 2
     return width
@@ -56,7 +61,11 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         return Declined("its sum is not one of products")
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
-    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], TILE)
+    dtype = dtype_of(stage.store.buffer)
+    spelled = dtype == "float32" and 0 < width <= device.float_sums // min(TILES)
+    tiles = [tile for tile in TILES if not spelled or tile * width <= device.float_sums]
+    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], tiles[0], exact=True)
+    lines = replace(lines, width=exact_width(lines.inner, tiles))
     task = _Direct(
         lines,
         views.flat(data),
@@ -65,7 +74,8 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         finish_of(stage, views),
         (groups, panels, depth, width),
         int(stage.axes[-1].extent) // groups,
-        dtype_of(stage.store.buffer),
+        dtype,
+        spelled,
     )
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
     return [loop("line", lines.total, lambda index: lines.line(index, task.panels), kind)]
@@ -74,7 +84,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
 @dataclass(frozen=True)
 class _Direct:
     """One convolution. `sizes` are the numbers of groups and of panels of a group, and the depth and width of a
-    panel."""
+    panel; `spelled`: there is no loop along the channels of a panel."""
 
     lines: Lines
     data: Buffer
@@ -84,6 +94,7 @@ class _Direct:
     sizes: tuple[int, int, int, int]
     channels: int
     dtype: str
+    spelled: bool
 
     def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
@@ -96,16 +107,24 @@ class _Direct:
 
     def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
         """The channels of one panel, for some neighbouring outputs."""
-        _, panels, depth, width = self.sizes
+        groups, panels, depth, width = self.sizes
         cell = local("sums", outputs * width, self.dtype)
+        joined = groups == 1 and self.lines.shape.dilation[-1] == 1
 
-        def each(count: Expr | int, body: Callable[[Expr, Expr, Expr], tirx.Stmt]) -> tirx.Stmt:
+        def each(body: Callable[[Expr, Expr, Expr], tirx.Stmt], count: Expr | None = None) -> tirx.Stmt:
             def lane(index: Expr) -> tirx.Stmt:
-                return unrolled("o", outputs, lambda o: body(o, index, o * width + index), True)
+                found = unrolled("o", outputs, lambda o: body(o, index, o * width + index), True)
+                return tirx.IfThenElse(index < count, found, None) if self.spelled and count is not None else found
 
-            return loop("lane", count, lane)
+            if self.spelled:
+                return unrolled("lane", width, lane, True)
+            return loop("lane", width if count is None else count, lane)
 
         def terms(taps: list[Expr]) -> tirx.Stmt:
+            count: Expr | int = depth
+            if joined:
+                first, stop = spans[-1]
+                taps, count = [*taps, first], (stop - first) * depth
             start = group * panels + panel
             for extent, tap in zip(self.lines.kernel, taps, strict=True):
                 start = start * extent + tap
@@ -120,9 +139,9 @@ class _Direct:
                     total = tirx.BufferLoad(cell, [p]) + value * weight.astype(self.dtype)
                     return tirx.BufferStore(cell, total, [p])
 
-                return each(width, add)
+                return each(add)
 
-            return loop("c", depth, term)
+            return loop("c", count, term)
 
         def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
             channel = group * self.channels + panel * width + lane
@@ -132,12 +151,12 @@ class _Direct:
             )
 
         nothing = tirx.const(0, self.dtype)
-        rest = self.channels - panel * width
+        last = None if self.channels % width == 0 else tirx.min(self.channels - panel * width, width)
         return sequence(
             [
                 tirx.AllocBuffer(cell),
-                loop("sum", outputs * width, lambda p: tirx.BufferStore(cell, nothing, [p])),
-                self.lines.over_taps(spans, terms),
-                each(width if self.channels % width == 0 else tirx.min(rest, width), store),
+                each(lambda _o, _lane, p: tirx.BufferStore(cell, nothing, [p])),
+                self.lines.over_taps(spans[:-1] if joined else spans, terms),
+                each(store, last),
             ]
         )

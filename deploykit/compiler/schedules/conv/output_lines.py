@@ -2,7 +2,8 @@
 
 A line is the outputs along the last spatial dim. Along the other dims, taps in the padding are left out. Along the last
 dim, outputs that read padding are computed one at a time, and the inner outputs `width` at a time. The last tile is
-moved back and overlaps the one before. `body(outputs, place, spans)` does the computation: for `outputs` neighbours
+moved back and overlaps the one before; in `exact` lines whose number of inner outputs is known, it has those that are
+left. `body(outputs, place, spans)` does the computation: for `outputs` neighbours
 from `place` on, `[image, *spatial]`, with the taps in `spans`: for each dim, the first tap and the one after the last.
 """
 
@@ -32,6 +33,13 @@ class Lines:
     kernel: Sequence[int]
     axes: Sequence[Axis]
     width: int
+    exact: bool = False
+
+    @property
+    def inner(self) -> int | None:
+        """The outputs of a line that read no padding, if their number is known."""
+        begin, end = self._inner(Code())
+        return static(end - begin)
 
     @property
     def total(self) -> Expr:
@@ -93,14 +101,8 @@ class Lines:
 
     def _sweep(self, code: Code, place: Sequence[Expr], spans: Sequence[Span], body: Body) -> None:
         """All outputs of a line: those before the inner ones, the inner ones in tiles, and those after."""
-        shape, stride, taps, width = self.shape, self.shape.strides[-1], self.kernel[-1], self.width
-        extent, size = as_index(self.axes[-1].extent), as_index(self.data.shape[-2])
-        reach = (taps - 1) * shape.dilation[-1]
-        begin = code.let("begin", tirx.min(const(max(0, -(-shape.begins[-1] // stride))), extent))
-        end = extent
-        if shape.ends[-1] > 0:
-            last = tirx.floordiv(size - 1 - reach + shape.begins[-1], const(stride)) + 1
-            end = code.let("end", tirx.max(tirx.min(last, extent), begin))
+        extent, taps, width = as_index(self.axes[-1].extent), self.kernel[-1], self.width
+        begin, end = self._inner(code)
         whole = (const(0), const(taps))
 
         def edge(x: Expr) -> tirx.Stmt:
@@ -121,9 +123,30 @@ class Lines:
         code.add(loop("x", begin, edge))
         if known is None:
             code.add(tirx.IfThenElse(end - begin >= width, many, few))
+        elif self.exact:
+            rest = known % width
+            code.add(loop("tile", known // width, tile))
+            if rest:
+                code.add(body(rest, [*place, end - rest], [*spans, whole]))
         else:
             code.add(many if known >= width else few)
         code.add(loop("x", extent - end, lambda x: edge(end + x)))
+
+    def _inner(self, code: Code) -> tuple[Expr, Expr]:
+        """The first of the inner outputs of a line, and the one after the last."""
+        shape, stride = self.shape, self.shape.strides[-1]
+        extent, size = as_index(self.axes[-1].extent), as_index(self.data.shape[-2])
+        reach = (self.kernel[-1] - 1) * shape.dilation[-1]
+        begin = code.let("begin", tirx.min(const(max(0, -(-shape.begins[-1] // stride))), extent))
+        if shape.ends[-1] == 0:
+            return begin, extent
+        last = tirx.floordiv(size - 1 - reach + shape.begins[-1], const(stride)) + 1
+        return begin, code.let("end", tirx.max(tirx.min(last, extent), begin))
+
+
+def exact_width(inner: int | None, widths: Sequence[int]) -> int:
+    """The first of `widths` that divides the inner outputs of a line, if one does, else the first."""
+    return next((width for width in widths if inner is not None and inner % width == 0), widths[0])
 
 
 def side_by_side(lanes: int, vectors: bool, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:

@@ -16,12 +16,14 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from deploykit.basics.scratch import Scratch
-from deploykit.basics.toolchain import Compiler
+from deploykit.basics.toolchain import Compiler, compile_shared
 from deploykit.targets.embedded.boards.image import PICOLIBC
 from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL
 
 _NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((static|dynamic[^)]*)\)')
 _EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+_SYMBOL = re.compile(r"^([0-9a-f]+) (.{7}) (\S+)\t([0-9a-f]+) +(?:\.hidden )?(\S+)$", re.MULTILINE)
+"""A line of `objdump -t`: address, flags, section, bytes and name. nm would say the same, and loads plugins first."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,18 @@ def measure(
     models. `structs` are what an application provides, with the header of each. Raises `ToolchainError`."""
     with Scratch() as place:
         scratch = Path(place)
-        options = (*PICOLIBC, "-ffunction-sections", "-fdata-sections", f"-I{folder}")
+        options = (*PICOLIBC, "-ffunction-sections", "-fdata-sections")
         objects = {source.name: scratch / f"{source.stem}.o" for source in sources}
         for source in sources:
-            optimized = OPTIMIZED.get(source.name, USUAL)
-            compiler.compile(source, objects[source.name], optimized, *options, "-fcallgraph-info=su")
+            chosen = (OPTIMIZED.get(source.name, USUAL), *options, "-fcallgraph-info=su")
+            if source.name in shared:
+                compile_shared(compiler, source, objects[source.name], *chosen)
+            else:
+                compiler.compile(source, objects[source.name], *chosen, f"-I{folder}")
         probe = scratch / "structs.c"
         lines = [f'#include "{header}"\nchar bytes_of_{name}[sizeof({name})];\n' for name, header in structs.items()]
         probe.write_text("".join(lines), encoding="ascii")
-        compiler.compile(probe, scratch / "structs.o", *options)
+        compiler.compile(probe, scratch / "structs.o", *options, f"-I{folder}")
         own = [made for name, made in objects.items() if name not in shared and name != KERNELS]
         roots = sorted(name for made in own for name, symbol in symbols(compiler, made).items() if symbol.public)
         image = scratch / "image.elf"
@@ -96,9 +101,9 @@ class Symbol:
 def symbols(compiler: Compiler, image: Path) -> Mapping[str, Symbol]:
     """The symbols that an image or an object defines."""
     found = {}
-    for line in _tool(compiler, "nm", "-S", "--defined-only", str(image)).splitlines():
-        address, *size, kind, name = line.split()
-        found[name] = Symbol(int(address, 16), int(size[0], 16) if size else 0, kind.isupper())
+    for address, flags, section, size, name in _SYMBOL.findall(_tool(compiler, "objdump", "-t", str(image))):
+        if section != "*UND*" and not set(flags) & set("df"):
+            found[name] = Symbol(int(address, 16), int(size, 16), flags[0] != "l")
     return found
 
 
