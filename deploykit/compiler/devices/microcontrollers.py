@@ -16,10 +16,14 @@ SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), gr
 PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))
 """Instructions that multiply both halves of a word, those of Armv7E-M and of the DSP extension of Armv8-M."""
 
+HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False)
+"""Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
+
 MICROCONTROLLERS: Mapping[str, Device] = {
     GENERIC: SCALAR_C,
     **dict.fromkeys(("cortex-m0plus", "cortex-m3"), SCALAR),
-    **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"), PAIRS),
+    **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), PAIRS),
+    **dict.fromkeys(("cortex-m55", "cortex-m85"), HELIUM),
     **dict.fromkeys(("rv32imc", "rv32imafc", "rv32imafcv", "rv64gc", "xtensa"), SCALAR),
 }
 """The device that kernels are scheduled for, by the name of the CPU."""

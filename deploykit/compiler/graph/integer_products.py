@@ -32,7 +32,7 @@ from deploykit.compiler.operators.anchors.integer import (
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
-from deploykit.compiler.schedules.integer import words
+from deploykit.compiler.schedules.integer import helium, words
 from deploykit.compiler.schedules.integer.dot import Dot, dot_for
 from deploykit.compiler.tir.values import static
 
@@ -88,7 +88,7 @@ def _product(
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
     if device.vector_bits == 0:
-        width = words.width(dot, columns)
+        width = helium.WIDTH if dot.name == helium.VMLADAVA else words.width(dot, columns)
         return PanelPacking(dot.name, width, dot.group) if width else PanelPacking("", 1, 1)
     lanes = device.lanes(32)
     vectors = 2

@@ -1,0 +1,294 @@
+"""C functions on rows of 8-bit integers for CPUs with Helium (the M-profile Vector Extension of Arm).
+
+They are inline assembly where a compiler says that there are such vectors (`__ARM_FEATURE_MVE`), because compilers keep
+the sums of `vmladava` in other registers than it takes, and find no loops with predicated tails. Elsewhere they are the
+same in plain C, with the same bits. `WRITTEN` says which pointers they write through.
+
+A panel of right factors has four columns: 16 factors of each column, then the next 16 ones, padded with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+WIDTH = 4
+"""The columns of a panel."""
+
+GROUP = 16
+"""The bytes of a vector."""
+
+_INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__PIC__)"
+"""Without optimisation, and in position-independent code, registers are taken for other things."""
+
+_FLOATS = f"{_INTEGERS} && (__ARM_FEATURE_MVE & 2) != 0"
+_NOINLINE = """#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+"""
+_IN_REGISTERS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((noinline, optimize("no-tree-slp-vectorize"))) /* it would gather sums in memory, to store vectors */
+#elif defined(__GNUC__)
+__attribute__((noinline))
+#endif
+"""
+
+
+def _assembly(lines: Sequence[str]) -> str:
+    return "\n".join(f'            "{line}\\n"' for line in lines)
+
+
+def _group(rows: Sequence[str], loads: Sequence[str]) -> list[str]:
+    """Adds the products of 16 terms to the sums of rows and four columns. `rows` name the rows' sums."""
+    lines = list(loads)
+    for column in range(WIDTH):
+        factors = f"q{2 + column % 2}"
+        lines.append(f"vldrb.8 {factors}, [%[w]], #16")
+        lines += [f"vmladava.s8 %[{row}{column}], q{i}, {factors}" for i, row in enumerate(rows)]
+    return lines
+
+
+_WHOLE = _group("st", ["vldrb.8 q0, [%[a]], #16", "vldrb.8 q1, [%[b]], #16"])
+_PART = _group("st", ["vctp.8 %[n]", "vpstt", "vldrbt.8 q0, [%[a]]", "vldrbt.8 q1, [%[b]]"])
+_TWO_ROWS = _assembly(
+    [
+        *("subs %[n], %[n], #32", "blt 2f", "1:", *_WHOLE, *_WHOLE, "subs %[n], %[n], #32", "bge 1b", "2:"),
+        *("adds %[n], %[n], #16", "blt 3f", *_WHOLE, "subs %[n], %[n], #16", "3:"),
+        *("adds %[n], %[n], #16", "beq 4f", *_PART, "4:"),
+    ]
+)
+_ONE_ROW = _assembly(["wlstp.8 lr, %[n], 2f", "1:", *_group("s", ["vldrb.8 q0, [%[a]], #16"]), "letp lr, 1b", "2:"])
+
+
+def _sums(names: str) -> str:
+    return ", ".join(f'[{name}{column}] "+Te"({name}{column})' for name in names for column in range(WIDTH))
+
+
+_MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` panels, which are `step` bytes apart. They are added
+   to the sums if there are `more` than these. */
+{_IN_REGISTERS}static void multiply_row(
+        int32_t *sums, const int8_t *row, const int8_t *panel, int32_t step, int32_t terms, int32_t panels,
+        int32_t more) {{
+    for (; panels > 0; --panels, panel += step, sums += {WIDTH}) {{
+        int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+{_INTEGERS}
+        const int8_t *a = row, *w = panel;
+        __asm__ volatile(
+{_ONE_ROW}
+            : {_sums("s")}, [a] "+r"(a), [w] "+r"(w)
+            : [n] "r"(terms)
+            : "q0", "q2", "q3", "lr", "cc", "memory");
+#else
+        for (int32_t k = 0; k < terms; ++k) {{
+            const int8_t *w = panel + k / {GROUP} * {WIDTH * GROUP} + k % {GROUP};
+            s0 = (int32_t)((uint32_t)s0 + (uint32_t)(row[k] * w[0]));
+            s1 = (int32_t)((uint32_t)s1 + (uint32_t)(row[k] * w[{GROUP}]));
+            s2 = (int32_t)((uint32_t)s2 + (uint32_t)(row[k] * w[{2 * GROUP}]));
+            s3 = (int32_t)((uint32_t)s3 + (uint32_t)(row[k] * w[{3 * GROUP}]));
+        }}
+#endif
+        if (more != 0) {{
+            s0 = (int32_t)((uint32_t)s0 + (uint32_t)sums[0]);
+            s1 = (int32_t)((uint32_t)s1 + (uint32_t)sums[1]);
+            s2 = (int32_t)((uint32_t)s2 + (uint32_t)sums[2]);
+            s3 = (int32_t)((uint32_t)s3 + (uint32_t)sums[3]);
+        }}
+        sums[0] = s0;
+        sums[1] = s1;
+        sums[2] = s2;
+        sums[3] = s3;
+    }}
+}}
+"""
+
+_MULTIPLY_ROWS = f"""/* Like multiply_row for two rows. */
+{_IN_REGISTERS}static void multiply_rows(
+        int32_t *sums, int32_t *below, const int8_t *row, const int8_t *other, const int8_t *panel, int32_t step,
+        int32_t terms, int32_t panels, int32_t more) {{
+{_INTEGERS}
+    for (; panels > 0; --panels, panel += step, sums += {WIDTH}, below += {WIDTH}) {{
+        int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0, n = terms;
+        const int8_t *a = row, *b = other, *w = panel;
+        __asm__ volatile(
+{_TWO_ROWS}
+            : {_sums("s")},
+              {_sums("t")},
+              [a] "+r"(a), [b] "+r"(b), [w] "+r"(w), [n] "+r"(n)
+            :
+            : "q0", "q1", "q2", "q3", "cc", "memory");
+        if (more != 0) {{
+            s0 += sums[0];
+            s1 += sums[1];
+            s2 += sums[2];
+            s3 += sums[3];
+            t0 += below[0];
+            t1 += below[1];
+            t2 += below[2];
+            t3 += below[3];
+        }}
+        sums[0] = s0;
+        sums[1] = s1;
+        sums[2] = s2;
+        sums[3] = s3;
+        below[0] = t0;
+        below[1] = t1;
+        below[2] = t2;
+        below[3] = t3;
+    }}
+#else
+    multiply_row(sums, row, panel, step, terms, panels, more);
+    multiply_row(below, other, panel, step, terms, panels, more);
+#endif
+}}
+"""
+
+
+def _eight(sign: str, offset: str, to: int, then: str = "") -> list[str]:
+    """Adds the products of eight channels at one tap to the even and odd sums; those that exist with `then`."""
+    return [
+        *(["vpstt"] if then else []),
+        f"vldrb{then}.{sign}16 q0, [%[d]{offset}]",
+        f"vldrb{then}.s16 q1, [%[w]{offset}]",
+        "vmullb.s16 q2, q0, q1",
+        "vmullt.s16 q3, q0, q1",
+        f"vadd.i32 q{to}, q{to}, q2",
+        f"vadd.i32 q{to + 1}, q{to + 1}, q3",
+    ]
+
+
+def _all_taps(step: Sequence[str]) -> list[str]:
+    """Runs `step` for all taps."""
+    return [
+        *("1:", "dls lr, %[columns]", "2:", *step, "add %[d], %[d], %[column]", "add %[w], %[w], %[between]"),
+        *("le lr, 2b", "add %[d], %[d], %[skip]", "subs %[n], %[n], #1", "bne 1b"),
+    ]
+
+
+def _stored(first: int) -> list[str]:
+    pair = f"{{q{first}, q{first + 1}}}"
+    return [f"vst20.32 {pair}, [%[sums]]", f"vst21.32 {pair}, [%[sums]]!"]
+
+
+def _multiply_taps(dtype: str) -> tuple[str, str]:
+    """The sums of products of channels, of which the data have the dtype."""
+    name, sign = f"multiply_taps_{dtype}", dtype[0].replace("i", "s")
+    zeros = [f"vmov.i32 q{register}, #0" for register in (4, 5, 6, 7)]
+    sixteen = [*_eight(sign, "", 4), *_eight(sign, ", #8", 6)]
+    whole = _assembly([*zeros, *_all_taps(sixteen), *_stored(4), *_stored(6)])
+    part = _assembly([*zeros[:2], "vctp.16 %[left]", *_all_taps(_eight(sign, "", 4, "t")), *_stored(4)])
+    operands = """: [d] "+l"(d), [w] "+l"(w), [n] "+r"(n), [sums] "+r"(sums)
+            : [columns] "r"(columns), [column] "r"(column), [between] "r"(between), [skip] "r"(skip)"""
+    text = f"""/* The sums over taps of products of `channels` channels, rounded up to multiples of 8. There are `rows` times
+   `columns` taps; data are `row` and `column` elements apart, weights `between`. */
+{_NOINLINE}static void {name}(
+        int32_t *sums, const {dtype}_t *data, int32_t row, int32_t column, int32_t rows, int32_t columns,
+        const int8_t *weights, int32_t between, int32_t channels) {{
+{_INTEGERS}
+    const int32_t skip = row - columns * column;
+    for (; channels >= 16; channels -= 16, data += 16, weights += 16) {{
+        const {dtype}_t *d = data;
+        const int8_t *w = weights;
+        int32_t n = rows;
+        __asm__ volatile(
+{whole}
+            {operands}
+            : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "lr", "cc", "memory");
+    }}
+    for (; channels > 0; channels -= 8, data += 8, weights += 8) {{
+        const {dtype}_t *d = data;
+        const int8_t *w = weights;
+        int32_t n = rows;
+        __asm__ volatile(
+{part}
+            {operands}, [left] "r"(channels)
+            : "q0", "q1", "q2", "q3", "q4", "q5", "lr", "cc", "memory");
+    }}
+#else
+    for (int32_t c = 0; c < channels; ++c) {{
+        int32_t sum = 0;
+        for (int32_t tap = 0; tap < rows * columns; ++tap) {{
+            const int32_t factor = data[tap / columns * row + tap % columns * column + c];
+            sum = (int32_t)((uint32_t)sum + (uint32_t)(factor * weights[tap * between + c]));
+        }}
+        sums[c] = sum;
+    }}
+#endif
+}}
+"""
+    return name, text
+
+
+def _requantize(name: str, factor: str) -> tuple[str, str]:
+    """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
+    each = "*" in factor
+    read = "factors[i]" if each else "factor"
+    multiply = ["vldrw.32 q1, [%[f]], #16", "vmul.f32 q0, q0, q1"] if each else ["vmul.f32 q0, q0, %[f]"]
+    lines = _assembly(
+        [
+            *("vdup.32 q2, %[low]", "vdup.32 q3, %[high]", "wlstp.32 lr, %[n], 2f", "1:"),
+            *("vldrw.32 q0, [%[s]], #16", "vcvt.f32.s32 q0, q0", *multiply),
+            *("vldrw.32 q1, [%[b]], #16", "vadd.f32 q0, q0, q1", "vmaxnm.f32 q0, q0, q2", "vminnm.f32 q0, q0, q3"),
+            *("vcvtn.s32.f32 q0, q0", "vadd.i32 q0, q0, %[z]", "vstrb.32 q0, [%[o]], #4", "letp lr, 1b", "2:"),
+        ]
+    )
+    changed = ', [f] "+r"(factors)' if each else ""
+    kept = "" if each else '[f] "r"(factor), '
+    text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32. */
+{_NOINLINE}static void {name}(
+        void *results, const int32_t *sums, {factor}, const float *biases, int32_t count, float low, float high,
+        int32_t zero) {{
+{_FLOATS}
+    __asm__ volatile(
+{lines}
+            : [o] "+l"(results), [s] "+r"(sums), [b] "+r"(biases){changed}
+            : {kept}[n] "r"(count), [low] "r"(low), [high] "r"(high), [z] "r"(zero)
+            : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+#else
+    uint8_t *bytes = results;
+    for (int32_t i = 0; i < count; ++i) {{
+        const float product = (float)sums[i] * {read};
+        const float value = product + biases[i];
+        const float above = value > low ? value : low;
+        bytes[i] = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
+    }}
+#endif
+}}
+"""
+    return name, text
+
+
+
+def _copy(name: str, kind: str, change: Sequence[str], plain: str) -> tuple[str, str]:
+    """A copy of bytes. `change` is done to a vector q0, with q1, whose bytes are 128."""
+    lines = ["wlstp.8 lr, %[n], 2f", "1:", "vldrb.8 q0, [%[s]], #16", *change, "vstrb.8 q0, [%[t]], #16", "letp lr, 1b"]
+    text = f"""static inline void {name}(int8_t *target, const {kind} *source, int32_t count) {{
+{_INTEGERS}
+    __asm__ volatile(
+{_assembly([*(["vmov.i8 q1, #128"] if change else []), *lines, "2:"])}
+            : [t] "+r"(target), [s] "+r"(source)
+            : [n] "r"(count)
+            : "q0", "q1", "lr", "cc", "memory");
+#else
+    for (int32_t i = 0; i < count; ++i) {{
+        target[i] = {plain};
+    }}
+#endif
+}}
+"""
+    return name, text
+
+
+
+FUNCTIONS = [
+    ("multiply_row", _MULTIPLY_ROW),
+    ("multiply_rows", _MULTIPLY_ROWS),
+    _multiply_taps("int8"),
+    _multiply_taps("uint8"),
+    _requantize("requantize_row", "const float *factors"),
+    _requantize("requantize_row_evenly", "float factor"),
+    _copy("copy_bytes", "int8_t", [], "source[i]"),
+    _copy("copy_signed", "uint8_t", ["veor q0, q0, q1"], "(int8_t)(source[i] - 128)"),
+]
+"""The functions, by name."""
+
+WRITTEN = {name: 2 if name == "multiply_rows" else 1 for name, _ in FUNCTIONS}
+"""How many pointers of a function it writes through, the first ones."""
