@@ -2,7 +2,7 @@
 
 They are inline assembly where a compiler says that there are such vectors (`__ARM_FEATURE_MVE`), because compilers keep
 the sums of `vmladava` in other registers than it takes, and find no loops with predicated tails. Elsewhere they are the
-same in plain C, with the same bits. `WRITTEN` says which pointers they write through.
+same in plain C, with the same bits. Each writes through its first pointer only.
 
 A panel of right factors has four columns: 16 factors of each column, then the next 16 ones, padded with zeros.
 """
@@ -21,14 +21,12 @@ _INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OP
 """Without optimisation, and in position-independent code, registers are taken for other things."""
 
 _FLOATS = f"{_INTEGERS} && (__ARM_FEATURE_MVE & 2) != 0"
-_NOINLINE = """#if defined(__GNUC__)
-__attribute__((noinline))
+_ONCE = """#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((noinline, noclone))
 #endif
 """
-_IN_REGISTERS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
-__attribute__((noinline, optimize("no-tree-slp-vectorize"))) /* it would gather sums in memory, to store vectors */
-#elif defined(__GNUC__)
-__attribute__((noinline))
+_IN_REGISTERS = """#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((noinline, noclone, optimize("no-tree-slp-vectorize"))) /* it would gather sums in memory */
 #endif
 """
 
@@ -60,11 +58,11 @@ _ONE_ROW = _assembly(["wlstp.8 lr, %[n], 2f", "1:", *_group("s", ["vldrb.8 q0, [
 
 
 def _sums(names: str) -> str:
-    return ", ".join(f'[{name}{column}] "+Te"({name}{column})' for name in names for column in range(WIDTH))
+    return ", ".join(f'[{name}{column}] "+&Te"({name}{column})' for name in names for column in range(WIDTH))
 
 
-_MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` panels, which are `step` bytes apart. They are added
-   to the sums if there are `more` than these. */
+_MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` panels, which are `step` bytes apart.
+   They are added to the sums if there are `more` than these. */
 {_IN_REGISTERS}static void multiply_row(
         int32_t *sums, const int8_t *row, const int8_t *panel, int32_t step, int32_t terms, int32_t panels,
         int32_t more) {{
@@ -74,7 +72,7 @@ _MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` 
         const int8_t *a = row, *w = panel;
         __asm__ volatile(
 {_ONE_ROW}
-            : {_sums("s")}, [a] "+r"(a), [w] "+r"(w)
+            : {_sums("s")}, [a] "+&r"(a), [w] "+&r"(w)
             : [n] "r"(terms)
             : "q0", "q2", "q3", "lr", "cc", "memory");
 #else
@@ -100,21 +98,22 @@ _MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` 
 }}
 """
 
-_MULTIPLY_ROWS = f"""/* Like multiply_row for two rows. */
+_MULTIPLY_ROWS = f"""/* Like multiply_row for two rows, whose sums are `between` apart. */
 {_IN_REGISTERS}static void multiply_rows(
-        int32_t *sums, int32_t *below, const int8_t *row, const int8_t *other, const int8_t *panel, int32_t step,
+        int32_t *sums, int32_t between, const int8_t *row, const int8_t *other, const int8_t *panel, int32_t step,
         int32_t terms, int32_t panels, int32_t more) {{
 {_INTEGERS}
-    for (; panels > 0; --panels, panel += step, sums += {WIDTH}, below += {WIDTH}) {{
+    for (; panels > 0; --panels, panel += step, sums += {WIDTH}) {{
         int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0, n = terms;
         const int8_t *a = row, *b = other, *w = panel;
         __asm__ volatile(
 {_TWO_ROWS}
             : {_sums("s")},
               {_sums("t")},
-              [a] "+r"(a), [b] "+r"(b), [w] "+r"(w), [n] "+r"(n)
+              [a] "+&r"(a), [b] "+&r"(b), [w] "+&r"(w), [n] "+&r"(n)
             :
             : "q0", "q1", "q2", "q3", "cc", "memory");
+        int32_t *below = sums + between;
         if (more != 0) {{
             s0 += sums[0];
             s1 += sums[1];
@@ -136,7 +135,7 @@ _MULTIPLY_ROWS = f"""/* Like multiply_row for two rows. */
     }}
 #else
     multiply_row(sums, row, panel, step, terms, panels, more);
-    multiply_row(below, other, panel, step, terms, panels, more);
+    multiply_row(sums + between, other, panel, step, terms, panels, more);
 #endif
 }}
 """
@@ -175,41 +174,47 @@ def _multiply_taps(dtype: str) -> tuple[str, str]:
     sixteen = [*_eight(sign, "", 4), *_eight(sign, ", #8", 6)]
     whole = _assembly([*zeros, *_all_taps(sixteen), *_stored(4), *_stored(6)])
     part = _assembly([*zeros[:2], "vctp.16 %[left]", *_all_taps(_eight(sign, "", 4, "t")), *_stored(4)])
-    operands = """: [d] "+l"(d), [w] "+l"(w), [n] "+r"(n), [sums] "+r"(sums)
+    operands = """: [d] "+&l"(d), [w] "+&l"(w), [n] "+&r"(n), [sums] "+&r"(sums)
             : [columns] "r"(columns), [column] "r"(column), [between] "r"(between), [skip] "r"(skip)"""
-    text = f"""/* The sums over taps of products of `channels` channels, rounded up to multiples of 8. There are `rows` times
-   `columns` taps; data are `row` and `column` elements apart, weights `between`. */
-{_NOINLINE}static void {name}(
-        int32_t *sums, const {dtype}_t *data, int32_t row, int32_t column, int32_t rows, int32_t columns,
-        const int8_t *weights, int32_t between, int32_t channels) {{
+    text = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
+   Data of rows, columns and outputs are `row`, `column` and `step` apart, weights of taps are `between` apart.
+   Sums of an output take a multiple of eight. */
+{_ONCE}static void {name}(
+        int32_t *sums, const {dtype}_t *data, int32_t step, int32_t outputs, int32_t row, int32_t column,
+        int32_t rows, int32_t columns, const int8_t *weights, int32_t between, int32_t channels) {{
 {_INTEGERS}
     const int32_t skip = row - columns * column;
-    for (; channels >= 16; channels -= 16, data += 16, weights += 16) {{
-        const {dtype}_t *d = data;
-        const int8_t *w = weights;
-        int32_t n = rows;
-        __asm__ volatile(
+    for (; outputs > 0; --outputs, data += step) {{
+        int32_t c = 0;
+        for (; channels - c >= 16; c += 16) {{
+            const {dtype}_t *d = data + c;
+            const int8_t *w = weights + c;
+            int32_t n = rows;
+            __asm__ volatile(
 {whole}
             {operands}
             : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "lr", "cc", "memory");
-    }}
-    for (; channels > 0; channels -= 8, data += 8, weights += 8) {{
-        const {dtype}_t *d = data;
-        const int8_t *w = weights;
-        int32_t n = rows;
-        __asm__ volatile(
+        }}
+        for (; c < channels; c += 8) {{
+            const {dtype}_t *d = data + c;
+            const int8_t *w = weights + c;
+            int32_t n = rows;
+            __asm__ volatile(
 {part}
-            {operands}, [left] "r"(channels)
+            {operands}, [left] "r"(channels - c)
             : "q0", "q1", "q2", "q3", "q4", "q5", "lr", "cc", "memory");
+        }}
     }}
 #else
-    for (int32_t c = 0; c < channels; ++c) {{
-        int32_t sum = 0;
-        for (int32_t tap = 0; tap < rows * columns; ++tap) {{
-            const int32_t factor = data[tap / columns * row + tap % columns * column + c];
-            sum = (int32_t)((uint32_t)sum + (uint32_t)(factor * weights[tap * between + c]));
+    for (; outputs > 0; --outputs, data += step, sums += (channels + 7) / 8 * 8) {{
+        for (int32_t c = 0; c < channels; ++c) {{
+            int32_t sum = 0;
+            for (int32_t tap = 0; tap < rows * columns; ++tap) {{
+                const int32_t factor = data[tap / columns * row + tap % columns * column + c];
+                sum = (int32_t)((uint32_t)sum + (uint32_t)(factor * weights[tap * between + c]));
+            }}
+            sums[c] = sum;
         }}
-        sums[c] = sum;
     }}
 #endif
 }}
@@ -230,65 +235,87 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
             *("vcvtn.s32.f32 q0, q0", "vadd.i32 q0, q0, %[z]", "vstrb.32 q0, [%[o]], #4", "letp lr, 1b", "2:"),
         ]
     )
-    changed = ', [f] "+r"(factors)' if each else ""
+    changed, taken = (', [f] "+&r"(f)', ", *f = factors") if each else ("", "")
     kept = "" if each else '[f] "r"(factor), '
-    text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32. */
-{_NOINLINE}static void {name}(
-        void *results, const int32_t *sums, {factor}, const float *biases, int32_t count, float low, float high,
-        int32_t zero) {{
+    text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32.
+   There are `rows` of `count` results, whose sums are `between` apart. */
+{_ONCE}static void {name}(
+        void *results, const int32_t *sums, int32_t between, int32_t rows, {factor}, const float *biases,
+        int32_t count, float low, float high, int32_t zero) {{
+    uint8_t *bytes = results;
+    for (; rows > 0; --rows, sums += between) {{
 {_FLOATS}
-    __asm__ volatile(
+        const int32_t *s = sums;
+        const float *b = biases{taken};
+        __asm__ volatile(
 {lines}
-            : [o] "+l"(results), [s] "+r"(sums), [b] "+r"(biases){changed}
+            : [o] "+&l"(bytes), [s] "+&r"(s), [b] "+&r"(b){changed}
             : {kept}[n] "r"(count), [low] "r"(low), [high] "r"(high), [z] "r"(zero)
             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
 #else
-    uint8_t *bytes = results;
-    for (int32_t i = 0; i < count; ++i) {{
-        const float product = (float)sums[i] * {read};
-        const float value = product + biases[i];
-        const float above = value > low ? value : low;
-        bytes[i] = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
-    }}
+        for (int32_t i = 0; i < count; ++i) {{
+            const float product = (float)sums[i] * {read};
+            const float value = product + biases[i];
+            const float above = value > low ? value : low;
+            *bytes++ = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
+        }}
 #endif
+    }}
 }}
 """
     return name, text
 
 
 
-def _copy(name: str, kind: str, change: Sequence[str], plain: str) -> tuple[str, str]:
+def _copy(name: str, change: Sequence[str], plain: str) -> tuple[str, str]:
     """A copy of bytes. `change` is done to a vector q0, with q1, whose bytes are 128."""
     lines = ["wlstp.8 lr, %[n], 2f", "1:", "vldrb.8 q0, [%[s]], #16", *change, "vstrb.8 q0, [%[t]], #16", "letp lr, 1b"]
-    text = f"""static inline void {name}(int8_t *target, const {kind} *source, int32_t count) {{
+    text = f"""static inline void {name}(void *target, const void *source, int32_t count) {{
 {_INTEGERS}
     __asm__ volatile(
 {_assembly([*(["vmov.i8 q1, #128"] if change else []), *lines, "2:"])}
-            : [t] "+r"(target), [s] "+r"(source)
+            : [t] "+&r"(target), [s] "+&r"(source)
             : [n] "r"(count)
             : "q0", "q1", "lr", "cc", "memory");
 #else
-    for (int32_t i = 0; i < count; ++i) {{
-        target[i] = {plain};
-    }}
+    {plain}
 #endif
 }}
 """
     return name, text
 
 
+
+_SIGNED = """const uint8_t *bytes = source;
+    for (int32_t i = 0; i < count; ++i) {
+        ((int8_t *)target)[i] = (int8_t)(bytes[i] - 128);
+    }"""
+
+_FILL = f"""static inline void fill_bytes(void *target, int32_t byte, int32_t count) {{
+{_INTEGERS}
+    __asm__ volatile(
+{_assembly(["vdup.8 q0, %[b]", "wlstp.8 lr, %[n], 2f", "1:", "vstrb.8 q0, [%[t]], #16", "letp lr, 1b", "2:"])}
+            : [t] "+&r"(target)
+            : [n] "r"(count), [b] "r"(byte)
+            : "q0", "lr", "cc", "memory");
+#else
+    memset(target, byte, (size_t)count);
+#endif
+}}
+"""
 
 FUNCTIONS = [
     ("multiply_row", _MULTIPLY_ROW),
     ("multiply_rows", _MULTIPLY_ROWS),
     _multiply_taps("int8"),
     _multiply_taps("uint8"),
-    _requantize("requantize_row", "const float *factors"),
-    _requantize("requantize_row_evenly", "float factor"),
-    _copy("copy_bytes", "int8_t", [], "source[i]"),
-    _copy("copy_signed", "uint8_t", ["veor q0, q0, q1"], "(int8_t)(source[i] - 128)"),
+    _requantize("requantize_rows", "const float *factors"),
+    _requantize("requantize_rows_evenly", "float factor"),
+    _copy("copy_bytes", [], "memcpy(target, source, (size_t)count);"),
+    _copy("copy_signed", ["veor q0, q0, q1"], _SIGNED),
+    ("fill_bytes", _FILL),
 ]
 """The functions, by name."""
 
-WRITTEN = {name: 2 if name == "multiply_rows" else 1 for name, _ in FUNCTIONS}
-"""How many pointers of a function it writes through, the first ones."""
+NAMES = frozenset(name for name, _ in FUNCTIONS)
+"""The functions, which write through their first pointer only."""

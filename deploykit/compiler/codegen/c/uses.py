@@ -77,7 +77,7 @@ def _passed(stmt: Evaluate) -> list[Var]:
     if not isinstance(call, Call) or getattr(call.op, "name", "").startswith("tirx.call_llvm"):
         return []
     passed = [_origin(arg) for arg in call.args if isinstance(arg, Var) or (isinstance(arg, Call) and arg.args)]
-    return passed[: helium.WRITTEN.get(getattr(call.args[0], "value", None), len(passed))]
+    return passed[:1] if getattr(call.args[0], "value", None) in helium.NAMES else passed
 
 
 def _origin(data: Expr) -> Var:

@@ -26,7 +26,7 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
 from deploykit.compiler.schedules.integer.product import Product, product_of
-from deploykit.compiler.schedules.integer.sums import address, run, stored
+from deploykit.compiler.schedules.integer.sums import Sums, address, run, stored
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
@@ -60,13 +60,15 @@ def integer_helium(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
 
 @dataclass(frozen=True)
 class _Place:
-    """Rows that are multiplied together: the values of the batch loops, the first row, and for each row the copied left
-    factors and the sums."""
+    """Rows that are multiplied together: the values of the batch loops, the first row, and for each row the
+    copied left factors. The sums of a row are `between` behind those of the row before."""
 
     batch: dict[ir.Var, Expr]
     row: Expr
+    rows: int
     factors: list[Buffer]
-    sums: list[Buffer]
+    sums: Buffer
+    between: int
 
 
 class _Rows:
@@ -137,8 +139,8 @@ class _Rows:
         most = COLUMNS if known is None else min(COLUMNS, -(-known // WIDTH) * WIDTH)
         copied = 0 if self.in_place else height
         factors = [local("factors", -(-self.part // GROUP) * GROUP, "int8") for _ in range(copied)]
-        place = _Place(batch, row, factors, [local("sums", most, "int32") for _ in range(height)])
-        code.add(*map(tirx.AllocBuffer, (*place.factors, *place.sums)))
+        place = _Place(batch, row, height, factors, local("sums", height * most, "int32"), most)
+        code.add(*map(tirx.AllocBuffer, (*place.factors, place.sums)))
         if walk is not None:
             code.add(*self._walked(walk, height))
         if self.whole:
@@ -151,17 +153,16 @@ class _Rows:
                 count = inner.let("columns", tirx.min(count, columns - first))
             panels = tirx.floordiv(count + (WIDTH - 1), const(WIDTH))
             inner.add(self._multiplied(place, tirx.floordiv(first, const(WIDTH)), panels))
-            for i, sums in enumerate(place.sums):
-                inner.add(stored(partial(self._stored, place, i, first), sums, count))
+            inner.add(stored(partial(self._stored, place, first), Sums(place.sums, const(height), most, count)))
             return inner.statement()
 
         code.add(loop("stretch", tirx.floordiv(columns + (most - 1), const(most)), stretch))
         return code.statement()
 
-    def _stored(self, place: _Place, i: int, first: Expr, value: Expr, index: Expr) -> tirx.BufferStore:
+    def _stored(self, place: _Place, first: Expr, value: Expr, row: Expr, index: Expr) -> tirx.BufferStore:
         """The store of a row's result, `index` columns after `first`."""
         product = self.product
-        at = {product.rows.var: place.row + i, product.columns.var: first + index}
+        at = {product.rows.var: place.row + row, product.columns.var: first + index}
         return substitute(product.finish(value, product.values), {**place.batch, **at})
 
     # Left factors
@@ -252,9 +253,11 @@ class _Rows:
 
         def multiply(start: Expr, terms: Expr, more: Expr) -> tirx.Stmt:
             weights = address(self.views.flat(right), base + tirx.truncdiv(start, const(GROUP)) * (WIDTH * GROUP))
-            rows = [self._row(place, i) for i in range(len(place.sums))]
-            name = "multiply_row" if len(rows) == 1 else "multiply_rows"
-            return run(name, *place.sums, *rows, weights, step, terms, panels, more)
+            rows = [self._row(place, i) for i in range(place.rows)]
+            rest = (*rows, weights, step, terms, panels, more)
+            if place.rows == 1:
+                return run("multiply_row", place.sums, *rest)
+            return run("multiply_rows", place.sums, const(place.between), *rest)
 
         if self.whole:
             return multiply(const(0), self.depth, const(0))

@@ -1,8 +1,9 @@
-"""Storing sums that are in memory, next to each other, for CPUs with Helium."""
+"""Storing rows of sums that are in memory, for CPUs with Helium."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tvm import ir, sym, tirx
 
@@ -11,8 +12,19 @@ from deploykit.compiler.tir.requantization import Requantization, requantization
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const, static
 
-Store = Callable[[Expr, Expr], tirx.BufferStore]
-"""The store of the finished value of a sum: of the sum, and its index."""
+
+@dataclass(frozen=True)
+class Sums:
+    """`rows` of `count` sums, each `between` elements behind the one before."""
+
+    buffer: Buffer
+    rows: Expr
+    between: int
+    count: Expr
+
+
+Store = Callable[[Expr, Expr, Expr], tirx.BufferStore]
+"""The store of the finished value of a sum: of the sum, its row, and its place in the row."""
 
 
 def run(name: str, *operands: Expr) -> tirx.Stmt:
@@ -25,42 +37,48 @@ def address(buffer: Buffer, offset: Expr) -> Expr:
     return tirx.address_of(tirx.BufferLoad(buffer, [offset]))
 
 
-def stored(store: Store, sums: Buffer, count: Expr) -> tirx.Stmt:
-    """Store what becomes of the first `count` sums: as vectors, if they are requantised."""
-    index = ir.Var("j", "int64")
-    each = store(tirx.BufferLoad(sums, [index]), index)
+def stored(store: Store, sums: Sums) -> tirx.Stmt:
+    """Store what becomes of sums: as vectors, if they are requantised."""
+
+    def one(row: Expr, index: Expr) -> tirx.BufferStore:
+        return store(tirx.BufferLoad(sums.buffer, [row * sums.between + index]), row, index)
+
+    row, index = ir.Var("i", "int64"), ir.Var("j", "int64")
+    each = one(row, index)
     found = requantization_of(each.value)
-    vectors = None if found is None else _requantized(each, found, sums, index, count)
-    return vectors or loop("j", count, lambda j: store(tirx.BufferLoad(sums, [j]), j))
+    vectors = None if found is None else _requantized(each, found, sums, row, index)
+    return vectors or loop("i", sums.rows, lambda i: loop("j", sums.count, lambda j: one(i, j)))
 
 
 def _requantized(
-    store: tirx.BufferStore, found: Requantization, sums: Buffer, index: ir.Var, count: Expr
+    store: tirx.BufferStore, found: Requantization, sums: Sums, row: ir.Var, index: ir.Var
 ) -> tirx.Stmt | None:
     """Requantisation in vectors, or `None` if results, factors or biases are not next to each other."""
-    if not isinstance(found.total, ir.TensorLoad) or not found.total.source.same_as(sums):
+    if not isinstance(found.total, ir.TensorLoad) or not found.total.source.same_as(sums.buffer):
         return None
     known = sym.Analyzer()
+    nodes = (store, found.factor, found.bias)
 
-    def stride(offset: Expr) -> int | None:
-        return static(known.simplify(substitute(offset, {index: index + 1}) - offset))
+    def strides(var: ir.Var) -> list[Expr]:
+        offsets = [node.indices[0] for node in nodes]
+        return [known.simplify(substitute(offset, {var: var + 1}) - offset) for offset in offsets]
 
-    def first(load: tirx.BufferStore | ir.TensorLoad) -> Expr:
-        return known.simplify(substitute(load.indices[0], {index: const(0)}))
+    def first(node: tirx.BufferStore | ir.TensorLoad, i: Expr) -> Expr:
+        return known.simplify(substitute(node.indices[0], {row: i, index: const(0)}))
 
-    factor, bias = found.factor, found.bias
-    steps = [stride(node.indices[0]) for node in (store, factor, bias)]
-    if steps not in ([1, 1, 1], [1, 0, 1]):
+    along, across = [static(step) for step in strides(index)], strides(row)
+    if along not in ([1, 1, 1], [1, 0, 1]) or any(static(step) != 0 for step in across[1:]):
         return None
-    scaled = address(factor.source, first(factor)) if steps[1] else tirx.BufferLoad(factor.source, [first(factor)])
     ends = [tirx.FloatImm("float32", end) for end in (found.low, found.high)]
-    return run(
-        "requantize_row" if steps[1] else "requantize_row_evenly",
-        address(store.buffer, first(store)),
-        sums,
-        scaled,
-        address(bias.source, first(bias)),
-        count,
-        *ends,
-        tirx.IntImm("int32", found.zero),
-    )
+
+    def rows(i: Expr, start: Expr, count: Expr) -> tirx.Stmt:
+        results, factor, bias = (address(node.buffer if node is store else node.source, first(node, i)) for node in nodes)
+        if along[1] == 0:
+            factor = tirx.BufferLoad(found.factor.source, [first(found.factor, i)])
+        name = "requantize_rows" if along[1] else "requantize_rows_evenly"
+        given = (results, start, const(sums.between), count, factor, bias, sums.count)
+        return run(name, *given, *ends, tirx.IntImm("int32", found.zero))
+
+    if static(sums.rows) == 1 or known.can_prove_equal(across[0], sums.count):
+        return rows(const(0), sums.buffer, sums.rows)
+    return loop("i", sums.rows, lambda i: rows(i, address(sums.buffer, i * sums.between), const(1)))
