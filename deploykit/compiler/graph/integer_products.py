@@ -89,7 +89,7 @@ def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelP
     """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
     if device.vector_bits == 0:
         width = helium.WIDTH if dot.name == helium.VMLADAVA else words.width(dot, columns)
-        return PanelPacking(dot.name, width, dot.group) if width else PanelPacking("", 1, 1)
+        return PanelPacking(dot.name, width, dot.group, dot.offset(left)) if width else PanelPacking("", 1, 1)
     lanes = device.lanes(32)
     vectors = 2
     if columns is not None:

@@ -243,13 +243,14 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
         void *results, const int32_t *sums, int32_t between, int32_t rows, {factor}, const float *biases,
         int32_t count, float low, float high, int32_t zero) {{
     uint8_t *bytes = results;
-    for (; rows > 0; --rows, sums += between) {{
+    for (; rows > 0; --rows, sums += between, bytes += count) {{
 {_FLOATS}
+        uint8_t *o = bytes;
         const int32_t *s = sums;
         const float *b = biases{taken};
         __asm__ volatile(
 {lines}
-            : [o] "+&l"(bytes), [s] "+&r"(s), [b] "+&r"(b){changed}
+            : [o] "+&l"(o), [s] "+&r"(s), [b] "+&r"(b){changed}
             : {kept}[n] "r"(count), [low] "r"(low), [high] "r"(high), [z] "r"(zero)
             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
 #else
@@ -257,7 +258,7 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
             const float product = (float)sums[i] * {read};
             const float value = product + biases[i];
             const float above = value > low ? value : low;
-            *bytes++ = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
+            bytes[i] = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
         }}
 #endif
     }}
