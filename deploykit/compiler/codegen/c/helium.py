@@ -267,7 +267,6 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
     return name, text
 
 
-
 def _copy(name: str, change: Sequence[str], plain: str) -> tuple[str, str]:
     """A copy of bytes. `change` is done to a vector q0, with q1, whose bytes are 128."""
     lines = ["wlstp.8 lr, %[n], 2f", "1:", "vldrb.8 q0, [%[s]], #16", *change, "vstrb.8 q0, [%[t]], #16", "letp lr, 1b"]
@@ -284,7 +283,6 @@ def _copy(name: str, change: Sequence[str], plain: str) -> tuple[str, str]:
 }}
 """
     return name, text
-
 
 
 _SIGNED = """const uint8_t *bytes = source;

@@ -77,7 +77,9 @@ class _Outputs:
             code, x = Code(), first + index * self.outputs
             count = code.let("outputs", tirx.min(const(self.outputs), outputs - index * self.outputs))
             here = {**at, axis.var: index_of(axis, x)}
-            code.add(self._channels(here, taps_at(self.task, self.views, here), moved, count, const(0), self.task.channels))
+            code.add(
+                self._channels(here, taps_at(self.task, self.views, here), moved, count, const(0), self.task.channels)
+            )
             return code.statement()
 
         return loop("x", tirx.floordiv(outputs + (self.outputs - 1), const(self.outputs)), block)
@@ -86,16 +88,15 @@ class _Outputs:
         """`count` channels of an output from `first` on."""
         return self._channels(at, taps, const(0), const(1), first, count)
 
-    def _channels(
-        self, at: Values, taps: Taps, step: Expr, outputs: Expr, first: Expr, count: int
-    ) -> tirx.Stmt:
+    def _channels(self, at: Values, taps: Taps, step: Expr, outputs: Expr, first: Expr, count: int) -> tirx.Stmt:
         """`count` channels from `first` on of neighbouring outputs, whose data are `step` elements apart."""
         code = Code()
         sums = local("sums", self.outputs * self.most, "int32")
         code.add(tirx.AllocBuffer(sums))
         base, offsets = places_of(self.task, self.task.weight)
         kernel = [1, *self.task.kernel][-2:]
-        row, column = (taps.places[index] if size > 1 else const(0) for size, index in zip(kernel, (kernel[1], 1)))
+        column = taps.places[1] if kernel[1] > 1 else const(0)
+        row = taps.places[kernel[1]] if kernel[0] > 1 else const(0)
         between = offsets[1] if len(offsets) > 1 else const(0)
 
         def chunk(index: Expr) -> tirx.Stmt:
@@ -114,7 +115,7 @@ class _Outputs:
                     *(step, outputs, row, column, const(kernel[0]), const(kernel[1])),
                     address(self.views.flat(self.task.weight.source), base + (first + start)),
                     *(between, channels),
-                )
+                ),
             )
             store = partial(self._stored, at, first + start)
             inner.add(stored(store, Sums(sums, outputs, self.most, channels)))

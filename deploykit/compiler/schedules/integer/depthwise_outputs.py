@@ -185,8 +185,7 @@ def _copied(
         return substitute(source, {**where, channel.var: index_of(channel, first + c)})
 
     read, padded = (
-        copy(held, target * count, partial(value, source), count)
-        for source in (views.value(task.data), task.padding)
+        copy(held, target * count, partial(value, source), count) for source in (views.value(task.data), task.padding)
     )
     body: tirx.Stmt = tirx.IfThenElse(substitute(task.inside, where), read, padded)
     for tap, extent in reversed(list(zip(taps, task.kernel, strict=True))):

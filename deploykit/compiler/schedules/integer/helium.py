@@ -212,9 +212,7 @@ class _Rows:
 
         return loop("t", self.taps // together, taps)
 
-    def _copied_run(
-        self, factors: Buffer, at: dict[ir.Var, Expr], start: Expr, count: Expr, term: Expr
-    ) -> tirx.Stmt:
+    def _copied_run(self, factors: Buffer, at: dict[ir.Var, Expr], start: Expr, count: Expr, term: Expr) -> tirx.Stmt:
         """Copy `count` neighbouring left factors, from that of channel `start` on, to place `term` on."""
         product = self.product
         copy = {"int8": "copy_bytes", "uint8": "copy_signed"}.get(_plain(product.left))

@@ -72,7 +72,9 @@ def _requantized(
     ends = [tirx.FloatImm("float32", end) for end in (found.low, found.high)]
 
     def rows(i: Expr, start: Expr, count: Expr) -> tirx.Stmt:
-        results, factor, bias = (address(node.buffer if node is store else node.source, first(node, i)) for node in nodes)
+        results, factor, bias = (
+            address(node.buffer if node is store else node.source, first(node, i)) for node in nodes
+        )
         if along[1] == 0:
             factor = tirx.BufferLoad(found.factor.source, [first(found.factor, i)])
         name = "requantize_rows" if along[1] else "requantize_rows_evenly"
