@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.kernel.loops import loop
+from deploykit.compiler.schedules.pointwise.fours import in_fours
 from deploykit.compiler.tir.requantization import Requantization, requantization_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const, static
@@ -38,7 +39,7 @@ def address(buffer: Buffer, offset: Expr) -> Expr:
 
 
 def stored(store: Store, sums: Sums) -> tirx.Stmt:
-    """Store what becomes of sums: as vectors, if they are requantised."""
+    """Store what becomes of sums: as vectors, if they are requantised, or if their epilogue has a form in vectors."""
 
     def one(row: Expr, index: Expr) -> tirx.BufferStore:
         return store(tirx.BufferLoad(sums.buffer, [row * sums.between + index]), row, index)
@@ -47,7 +48,12 @@ def stored(store: Store, sums: Sums) -> tirx.Stmt:
     each = one(row, index)
     found = requantization_of(each.value)
     vectors = None if found is None else _requantized(each, found, sums, row, index)
-    return vectors or loop("i", sums.rows, lambda i: loop("j", sums.count, lambda j: one(i, j)))
+    return vectors or loop("i", sums.rows, lambda i: _row(sums.count, lambda j: one(i, j)))
+
+
+def _row(count: Expr, one: Callable[[Expr], tirx.BufferStore]) -> tirx.Stmt:
+    """The stores of a row, in vectors if there are such."""
+    return in_fours("j", count, one) or loop("j", count, one)
 
 
 def _requantized(
