@@ -38,7 +38,7 @@ class Device:
     `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
     `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
     number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
-    are requantised in integers.
+    are requantised in integers. `fours`: kernels in C call functions on vectors of four 32-bit numbers.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Device:
     group_dots: tuple[str, ...] | None = None
     narrowed: int = 1
     fixed_point: bool = False
+    fours: bool = False
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:

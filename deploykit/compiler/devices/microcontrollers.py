@@ -16,7 +16,7 @@ SCALAR = replace(SCALAR_C, name="scalar", vector_registers=13, dots=("mla",), gr
 PAIRS = replace(SCALAR, name="pairs", dots=("smlad",))
 """Instructions that multiply both halves of a word, those of Armv7E-M and of the DSP extension of Armv8-M."""
 
-HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False)
+HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False, fours=True)
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {

@@ -20,8 +20,8 @@ GROUP = 16
 _INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__PIC__)"
 """Without optimisation, and in position-independent code, registers are taken for other things."""
 
-_FLOATS = f"{_INTEGERS} && (__ARM_FEATURE_MVE & 2) != 0"
-_ONCE = """#if defined(__GNUC__) && !defined(__clang__)
+FLOATS = f"{_INTEGERS} && (__ARM_FEATURE_MVE & 2) != 0"
+ONCE = """#if defined(__GNUC__) && !defined(__clang__)
 __attribute__((noinline, noclone))
 #endif
 """
@@ -31,7 +31,8 @@ __attribute__((noinline, noclone, optimize("no-tree-slp-vectorize"))) /* it woul
 """
 
 
-def _assembly(lines: Sequence[str]) -> str:
+def assembly(lines: Sequence[str]) -> str:
+    """The text of an assembler's lines."""
     return "\n".join(f'            "{line}\\n"' for line in lines)
 
 
@@ -47,14 +48,14 @@ def _group(rows: Sequence[str], loads: Sequence[str]) -> list[str]:
 
 _WHOLE = _group("st", ["vldrb.8 q0, [%[a]], #16", "vldrb.8 q1, [%[b]], #16"])
 _PART = _group("st", ["vctp.8 %[n]", "vpstt", "vldrbt.8 q0, [%[a]]", "vldrbt.8 q1, [%[b]]"])
-_TWO_ROWS = _assembly(
+_TWO_ROWS = assembly(
     [
         *("subs %[n], %[n], #32", "blt 2f", "1:", *_WHOLE, *_WHOLE, "subs %[n], %[n], #32", "bge 1b", "2:"),
         *("adds %[n], %[n], #16", "blt 3f", *_WHOLE, "subs %[n], %[n], #16", "3:"),
         *("adds %[n], %[n], #16", "beq 4f", *_PART, "4:"),
     ]
 )
-_ONE_ROW = _assembly(["wlstp.8 lr, %[n], 2f", "1:", *_group("s", ["vldrb.8 q0, [%[a]], #16"]), "letp lr, 1b", "2:"])
+_ONE_ROW = assembly(["wlstp.8 lr, %[n], 2f", "1:", *_group("s", ["vldrb.8 q0, [%[a]], #16"]), "letp lr, 1b", "2:"])
 
 
 def _sums(names: str) -> str:
@@ -172,14 +173,14 @@ def _multiply_taps(dtype: str) -> tuple[str, str]:
     name, sign = f"multiply_taps_{dtype}", dtype[0].replace("i", "s")
     zeros = [f"vmov.i32 q{register}, #0" for register in (4, 5, 6, 7)]
     sixteen = [*_eight(sign, "", 4), *_eight(sign, ", #8", 6)]
-    whole = _assembly([*zeros, *_all_taps(sixteen), *_stored(4), *_stored(6)])
-    part = _assembly([*zeros[:2], "vctp.16 %[left]", *_all_taps(_eight(sign, "", 4, "t")), *_stored(4)])
+    whole = assembly([*zeros, *_all_taps(sixteen), *_stored(4), *_stored(6)])
+    part = assembly([*zeros[:2], "vctp.16 %[left]", *_all_taps(_eight(sign, "", 4, "t")), *_stored(4)])
     operands = """: [d] "+&l"(d), [w] "+&l"(w), [n] "+&r"(n), [sums] "+&r"(sums)
             : [columns] "r"(columns), [column] "r"(column), [between] "r"(between), [skip] "r"(skip)"""
     text = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
    Data of rows, columns and outputs are `row`, `column` and `step` apart, weights of taps are `between` apart.
    Sums of an output take a multiple of eight. */
-{_ONCE}static void {name}(
+{ONCE}static void {name}(
         int32_t *sums, const {dtype}_t *data, int32_t step, int32_t outputs, int32_t row, int32_t column,
         int32_t rows, int32_t columns, const int8_t *weights, int32_t between, int32_t channels) {{
 {_INTEGERS}
@@ -227,7 +228,7 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
     each = "*" in factor
     read = "factors[i]" if each else "factor"
     multiply = ["vldrw.32 q1, [%[f]], #16", "vmul.f32 q0, q0, q1"] if each else ["vmul.f32 q0, q0, %[f]"]
-    lines = _assembly(
+    lines = assembly(
         [
             *("vdup.32 q2, %[low]", "vdup.32 q3, %[high]", "wlstp.32 lr, %[n], 2f", "1:"),
             *("vldrw.32 q0, [%[s]], #16", "vcvt.f32.s32 q0, q0", *multiply),
@@ -239,12 +240,12 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
     kept = "" if each else '[f] "r"(factor), '
     text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32.
    There are `rows` of `count` results, whose sums are `between` apart. */
-{_ONCE}static void {name}(
+{ONCE}static void {name}(
         void *results, const int32_t *sums, int32_t between, int32_t rows, {factor}, const float *biases,
         int32_t count, float low, float high, int32_t zero) {{
     uint8_t *bytes = results;
     for (; rows > 0; --rows, sums += between, bytes += count) {{
-{_FLOATS}
+{FLOATS}
         uint8_t *o = bytes;
         const int32_t *s = sums;
         const float *b = biases{taken};
@@ -273,7 +274,7 @@ def _copy(name: str, change: Sequence[str], plain: str) -> tuple[str, str]:
     text = f"""static inline void {name}(void *target, const void *source, int32_t count) {{
 {_INTEGERS}
     __asm__ volatile(
-{_assembly([*(["vmov.i8 q1, #128"] if change else []), *lines, "2:"])}
+{assembly([*(["vmov.i8 q1, #128"] if change else []), *lines, "2:"])}
             : [t] "+&r"(target), [s] "+&r"(source)
             : [n] "r"(count)
             : "q0", "q1", "lr", "cc", "memory");
@@ -293,7 +294,7 @@ _SIGNED = """const uint8_t *bytes = source;
 _FILL = f"""static inline void fill_bytes(void *target, int32_t byte, int32_t count) {{
 {_INTEGERS}
     __asm__ volatile(
-{_assembly(["vdup.8 q0, %[b]", "wlstp.8 lr, %[n], 2f", "1:", "vstrb.8 q0, [%[t]], #16", "letp lr, 1b", "2:"])}
+{assembly(["vdup.8 q0, %[b]", "wlstp.8 lr, %[n], 2f", "1:", "vstrb.8 q0, [%[t]], #16", "letp lr, 1b", "2:"])}
             : [t] "+&r"(target)
             : [n] "r"(count), [b] "r"(byte)
             : "q0", "lr", "cc", "memory");

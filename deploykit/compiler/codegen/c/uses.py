@@ -8,7 +8,10 @@ import tvm_ffi
 from tvm.ir import Call, TensorLoad, Var
 from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate
 
-from deploykit.compiler.codegen.c import helium, vectors
+from deploykit.compiler.codegen.c import helium, helium_floats, vectors
+
+_WRITERS = helium.NAMES | helium_floats.NAMES | vectors.NAMES
+"""Functions that write through their first pointer only."""
 
 if TYPE_CHECKING:
     from tvm.ir import Expr
@@ -77,7 +80,7 @@ def _passed(stmt: Evaluate) -> list[Var]:
     if not isinstance(call, Call) or getattr(call.op, "name", "").startswith("tirx.call_llvm"):
         return []
     passed = [_origin(arg) for arg in call.args if isinstance(arg, Var) or (isinstance(arg, Call) and arg.args)]
-    return passed[:1] if getattr(call.args[0], "value", None) in helium.NAMES | vectors.NAMES else passed
+    return passed[:1] if getattr(call.args[0], "value", None) in _WRITERS else passed
 
 
 def _origin(data: Expr) -> Var:

@@ -79,16 +79,29 @@ FUNCTIONS = [
     ),
     *(
         _function(
-            "f32x4", f"{name}_f32x4", _FLOATS, f"v{name}nmq_f32(a, b)",
+            "f32x4",
+            f"{name}_f32x4",
+            _FLOATS,
+            f"v{name}nmq_f32(a, b)",
             f"a.lane[i] {symbol} b.lane[i] ? a.lane[i] : b.lane[i]",
         )
         for name, symbol in (("min", "<"), ("max", ">"))
     ),
+    _function(
+        "f32x4",
+        "at_least_f32x4",
+        _FLOATS,
+        "vpselq_f32(b, a, vcmpltq_f32(a, b))",
+        "a.lane[i] < b.lane[i] ? b.lane[i] : a.lane[i]",
+    ),
     _function("f32x4", "float_i32x4", "i32x4 a", "vcvtq_f32_s32(a)", "(float)a.lane[i]"),
     _function("i32x4", "round_f32x4", "f32x4 a", "vcvtnq_s32_f32(a)", "f32_to_i32(nearbyintf(a.lane[i]))"),
     _function(
-        "i32x4", "narrow_i8x4", "i32x4 a",
-        "vmovlbq_s16(vmovlbq_s8(vreinterpretq_s8_s32(a)))", "(int8_t)a.lane[i]",
+        "i32x4",
+        "narrow_i8x4",
+        "i32x4 a",
+        "vmovlbq_s16(vmovlbq_s8(vreinterpretq_s8_s32(a)))",
+        "(int8_t)a.lane[i]",
     ),
     _function("i32x4", "narrow_u8x4", "i32x4 a", "vandq_s32(a, vdupq_n_s32(255))", "(uint8_t)a.lane[i]"),
 ]

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, tirx
 
+from deploykit.compiler.codegen.c.helium_floats import OUTPUTS, WIDTH
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.conv import ConvShape
@@ -24,9 +26,11 @@ from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.schedules.pointwise.fours import row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
-from deploykit.compiler.tir.values import dtype_of
+from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 TILE = 4
 """The number of outputs that are summed together."""
@@ -56,7 +60,9 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         return Declined("its sum is not one of products")
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
-    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], TILE)
+    dtype = dtype_of(stage.store.buffer)
+    fours = device.fours and width == WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
+    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], OUTPUTS if fours else TILE)
     task = _Direct(
         lines,
         views.flat(data),
@@ -65,7 +71,8 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         finish_of(stage, views),
         (groups, panels, depth, width),
         int(stage.axes[-1].extent) // groups,
-        dtype_of(stage.store.buffer),
+        dtype,
+        fours,
     )
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
     return [loop("line", lines.total, lambda index: lines.line(index, task.panels), kind)]
@@ -74,7 +81,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
 @dataclass(frozen=True)
 class _Direct:
     """One convolution. `sizes` are the numbers of groups and of panels of a group, and the depth and width of a
-    panel."""
+    panel. `fours`: functions on vectors add products and store results."""
 
     lines: Lines
     data: Buffer
@@ -84,6 +91,7 @@ class _Direct:
     sizes: tuple[int, int, int, int]
     channels: int
     dtype: str
+    fours: bool
 
     def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
@@ -110,9 +118,15 @@ class _Direct:
             for extent, tap in zip(self.lines.kernel, taps, strict=True):
                 start = start * extent + tap
 
+            step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
+            if self.fours:
+                source, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
+                weights = address(self.packed, start * (depth * width))
+                numbers = (const(step), const(outputs), weights, const(depth))
+                return sequence([*declared, run("multiply_outputs", cell, source, *numbers)])
+
             def term(channel: Expr) -> tirx.Stmt:
                 source = self.lines.offset(place, taps, group * depth + channel)
-                step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
 
                 def add(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
                     value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
@@ -131,6 +145,14 @@ class _Direct:
                 tirx.BufferLoad(cell, [p]), dict(zip((axis.var for axis in self.axes), index, strict=True))
             )
 
+        def stored(count: Expr | int) -> tirx.Stmt:
+            if not self.fours:
+                return each(count, store)
+            rows = [partial(store, const(o)) for o in range(outputs)]
+            return sequence(
+                [row_of(as_index(count), lambda j, o=o, row=row: row(j, o * width + j)) for o, row in enumerate(rows)]
+            )
+
         nothing = tirx.const(0, self.dtype)
         rest = self.channels - panel * width
         return sequence(
@@ -138,6 +160,6 @@ class _Direct:
                 tirx.AllocBuffer(cell),
                 loop("sum", outputs * width, lambda p: tirx.BufferStore(cell, nothing, [p])),
                 self.lines.over_taps(spans, terms),
-                each(width if self.channels % width == 0 else tirx.min(rest, width), store),
+                stored(width if self.channels % width == 0 else tirx.min(rest, width)),
             ]
         )

@@ -26,11 +26,11 @@ from deploykit.compiler.schedules.integer.depthwise_outputs import (
     taps_at,
 )
 from deploykit.compiler.schedules.integer.helium import VMLADAVA
-from deploykit.compiler.schedules.integer.sums import Sums, address, run, stored
-from deploykit.compiler.schedules.integer.words import pointer
+from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const, dtype_of

@@ -26,10 +26,11 @@ from deploykit.compiler.schedules.integer.depthwise_outputs import (
     rows,
     taps_at,
 )
-from deploykit.compiler.schedules.integer.words import TILES, called, pointer, word
+from deploykit.compiler.schedules.integer.words import TILES, called, word
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import index_of, local, loop
+from deploykit.compiler.schedules.kernel.pointers import pointer
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
 from deploykit.compiler.tir.values import const, dtype_of

@@ -26,10 +26,11 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
 from deploykit.compiler.schedules.integer.product import Product, product_of
-from deploykit.compiler.schedules.integer.sums import Sums, address, run, stored
+from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
+from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.schedules.kernel.loops import loop
-from deploykit.compiler.schedules.pointwise.fours import in_fours
+from deploykit.compiler.schedules.kernel.pointers import address, run
+from deploykit.compiler.schedules.pointwise.fours import row_of
 from deploykit.compiler.tir.requantization import Requantization, requantization_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const, static
@@ -28,16 +29,6 @@ Store = Callable[[Expr, Expr, Expr], tirx.BufferStore]
 """The store of the finished value of a sum: of the sum, its row, and its place in the row."""
 
 
-def run(name: str, *operands: Expr) -> tirx.Stmt:
-    """A call of a function of `codegen.c.helium`."""
-    return tirx.Evaluate(tirx.call_extern("int32", name, *operands))
-
-
-def address(buffer: Buffer, offset: Expr) -> Expr:
-    """The address of an element of a flat buffer."""
-    return tirx.address_of(tirx.BufferLoad(buffer, [offset]))
-
-
 def stored(store: Store, sums: Sums) -> tirx.Stmt:
     """Store what becomes of sums: as vectors, if they are requantised, or if their epilogue has a form in vectors."""
 
@@ -48,12 +39,7 @@ def stored(store: Store, sums: Sums) -> tirx.Stmt:
     each = one(row, index)
     found = requantization_of(each.value)
     vectors = None if found is None else _requantized(each, found, sums, row, index)
-    return vectors or loop("i", sums.rows, lambda i: _row(sums.count, lambda j: one(i, j)))
-
-
-def _row(count: Expr, one: Callable[[Expr], tirx.BufferStore]) -> tirx.Stmt:
-    """The stores of a row, in vectors if there are such."""
-    return in_fours("j", count, one) or loop("j", count, one)
+    return vectors or loop("i", sums.rows, lambda i: row_of(sums.count, lambda j: one(i, j)))
 
 
 def _requantized(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
@@ -23,7 +24,7 @@ _LIMITS = {prim.Min: "min", prim.Max: "max"}
 _KINDS = {"float32": "f32x4", "int32": "i32x4", "int8": "i8x4", "uint8": "u8x4"}
 
 
-class _NoVector(Exception):  # noqa: N818 - it is no error
+class _NoVector(Exception):
     """An expression has no form with four lanes."""
 
 
@@ -39,6 +40,11 @@ def in_fours(name: str, count: Expr, store: Callable[[Expr], tirx.BufferStore]) 
     rest = count - whole * LANES if known is None else const(known % LANES)
     main = loop(name, whole, lambda i: substitute(four, {index: i * LANES}))
     return sequence([main, loop(f"{name}_rest", rest, lambda i: store(whole * LANES + i))])
+
+
+def row_of(count: Expr, store: Callable[[Expr], tirx.BufferStore]) -> tirx.Stmt:
+    """`store(j)` for `count` neighbouring elements, in fours if they have such a form."""
+    return in_fours("j", count, store) or loop("j", count, store)
 
 
 class _Lanes:
@@ -74,6 +80,8 @@ class _Lanes:
                 return self._cast(expr)
             case prim.Add() | prim.Sub() | prim.Mul() if dtype in ("float32", "int32"):
                 return _call(f"{_ARITHMETIC[type(expr)]}_{_KINDS[dtype]}", self.value(expr.a), self.value(expr.b))
+            case prim.Select() if _is_least(expr):
+                return _call("at_least_f32x4", self.value(expr.false_value), self.value(expr.true_value))
             case prim.Min() | prim.Max() if _is_limit(expr):
                 return _call(f"{_LIMITS[type(expr)]}_f32x4", self.value(expr.a), self.value(expr.b))
             case _:
@@ -112,7 +120,17 @@ def _is_limit(expr: prim.Min | prim.Max) -> bool:
     return limit.value != 0 or (isinstance(expr, prim.Max) and not str(limit.value).startswith("-"))
 
 
+def _is_least(expr: prim.Select) -> bool:
+    """Whether this is `x < c ? c : x`."""
+    less, limit, x = expr.condition, expr.true_value, expr.false_value
+    if dtype_of(expr) != "float32" or not isinstance(less, prim.LT) or not isinstance(limit, prim.FloatImm):
+        return False
+    return all(tvm_ffi.structural_equal(a, b) for a, b in ((less.a, x), (less.b, limit)))
+
+
 def _call(name: str, *operands: Expr) -> Expr:
     kind = name.rpartition("_")[2]
-    dtype = "float32x4" if name.startswith("float_") or (kind == "f32x4" and not name.startswith("round_")) else "int32x4"
+    dtype = (
+        "float32x4" if name.startswith("float_") or (kind == "f32x4" and not name.startswith("round_")) else "int32x4"
+    )
     return tirx.call_extern(dtype, name, *operands)
