@@ -30,8 +30,8 @@ def _operands(outputs: int) -> str:
             : {clobbers}, "lr", "cc", "memory");"""
 
 
-_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs, whose data are `step` elements apart, and
-   {WIDTH} output channels. */
+_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs and {WIDTH} output channels.
+   The data of outputs are `step` elements apart. */
 {ONCE}static void multiply_outputs(
         float *sums, const float *data, int32_t step, int32_t outputs, const float *weights, int32_t terms) {{
 {FLOATS}

@@ -158,7 +158,9 @@ class _Direct:
         return sequence(
             [
                 tirx.AllocBuffer(cell),
-                loop("sum", outputs * width, lambda p: tirx.BufferStore(cell, nothing, [p])),
+                (row_of if self.fours else partial(loop, "sum"))(
+                    const(outputs * width), lambda p: tirx.BufferStore(cell, nothing, [p])
+                ),
                 self.lines.over_taps(spans, terms),
                 stored(width if self.channels % width == 0 else tirx.min(rest, width)),
             ]
