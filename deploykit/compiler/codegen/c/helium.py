@@ -26,9 +26,10 @@ __attribute__((noinline, noclone))
 #endif
 """
 _IN_REGISTERS = """#if defined(__GNUC__) && !defined(__clang__)
-__attribute__((noinline, noclone, optimize("no-tree-slp-vectorize"))) /* it would gather sums in memory */
+__attribute__((noinline, noclone, optimize("omit-frame-pointer", "no-tree-slp-vectorize")))
 #endif
 """
+"""For functions whose sums take eight registers. Vectors of them would be gathered in memory."""
 
 
 def assembly(lines: Sequence[str]) -> str:
@@ -36,30 +37,47 @@ def assembly(lines: Sequence[str]) -> str:
     return "\n".join(f'            "{line}\\n"' for line in lines)
 
 
-def _group(rows: Sequence[str], loads: Sequence[str]) -> list[str]:
-    """Adds the products of 16 terms to the sums of rows and four columns. `rows` name the rows' sums."""
+def _group(rows: Sequence[str], loads: Sequence[str], multiply: str = "vmladava") -> list[str]:
+    """Adds the products of 16 terms to the sums of rows and four columns; `vmladav` begins these. `rows` name the rows'
+    sums."""
     lines = list(loads)
     for column in range(WIDTH):
         factors = f"q{2 + column % 2}"
         lines.append(f"vldrb.8 {factors}, [%[w]], #16")
-        lines += [f"vmladava.s8 %[{row}{column}], q{i}, {factors}" for i, row in enumerate(rows)]
+        lines += [f"{multiply}.s8 %[{row}{column}], q{i}, {factors}" for i, row in enumerate(rows)]
     return lines
 
 
-_WHOLE = _group("st", ["vldrb.8 q0, [%[a]], #16", "vldrb.8 q1, [%[b]], #16"])
+_ROWS = ["vldrb.8 q0, [%[a]], #16", "vldrb.8 q1, [%[b]], #16"]
+_WHOLE = _group("st", _ROWS)
 _PART = _group("st", ["vctp.8 %[n]", "vpstt", "vldrbt.8 q0, [%[a]]", "vldrbt.8 q1, [%[b]]"])
-_TWO_ROWS = assembly(
-    [
-        *("subs %[n], %[n], #32", "blt 2f", "1:", *_WHOLE, *_WHOLE, "subs %[n], %[n], #32", "bge 1b", "2:"),
-        *("adds %[n], %[n], #16", "blt 3f", *_WHOLE, "subs %[n], %[n], #16", "3:"),
-        *("adds %[n], %[n], #16", "beq 4f", *_PART, "4:"),
-    ]
-)
+_TWO_ROWS = [
+    *("subs %[n], %[n], #32", "blt 2f", "1:", *_WHOLE, *_WHOLE, "subs %[n], %[n], #32", "bge 1b", "2:"),
+    *("adds %[n], %[n], #16", "blt 3f", *_WHOLE, "subs %[n], %[n], #16", "3:"),
+    *("adds %[n], %[n], #16", "beq 4f", *_PART, "4:"),
+]
+_FROM_NOTHING = ["sub %[n], %[n], #16", *_group("st", _ROWS, "vmladav"), *_TWO_ROWS]
 _ONE_ROW = assembly(["wlstp.8 lr, %[n], 2f", "1:", *_group("s", ["vldrb.8 q0, [%[a]], #16"]), "letp lr, 1b", "2:"])
 
 
-def _sums(names: str) -> str:
-    return ", ".join(f'[{name}{column}] "+&Te"({name}{column})' for name in names for column in range(WIDTH))
+def _sums(names: str, changed: str = "+") -> str:
+    return ", ".join(f'[{name}{column}] "{changed}&Te"({name}{column})' for name in names for column in range(WIDTH))
+
+
+def _two_rows(lines: Sequence[str], changed: str) -> str:
+    """Inline assembly that computes the sums of two rows and stores them."""
+    rows = (("sums", "s"), ("below", "t"))
+    stored = "\n".join(f"        {to}[{i}] = {name}{i};" for to, name in rows for i in range(WIDTH))
+    return f"""        int32_t n = terms, *below = sums + between;
+        const int8_t *a = row, *b = other, *w = panel;
+        __asm__ volatile(
+{assembly(lines)}
+            : {_sums("s", changed)},
+              {_sums("t", changed)},
+              [a] "+&r"(a), [b] "+&r"(b), [w] "+&r"(w), [n] "+&r"(n)
+            :
+            : "q0", "q1", "q2", "q3", "cc", "memory");
+{stored}"""
 
 
 _MULTIPLY_ROW = f"""/* The products of a row of `terms` factors and of `panels` panels, which are `step` bytes apart.
@@ -104,35 +122,17 @@ _MULTIPLY_ROWS = f"""/* Like multiply_row for two rows, whose sums are `between`
         int32_t *sums, int32_t between, const int8_t *row, const int8_t *other, const int8_t *panel, int32_t step,
         int32_t terms, int32_t panels, int32_t more) {{
 {_INTEGERS}
+    for (; panels > 0 && more == 0 && terms >= {GROUP}; --panels, panel += step, sums += {WIDTH}) {{
+        int32_t s0, s1, s2, s3, t0, t1, t2, t3;
+{_two_rows(_FROM_NOTHING, "=")}
+    }}
     for (; panels > 0; --panels, panel += step, sums += {WIDTH}) {{
-        int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0, n = terms;
-        const int8_t *a = row, *b = other, *w = panel;
-        __asm__ volatile(
-{_TWO_ROWS}
-            : {_sums("s")},
-              {_sums("t")},
-              [a] "+&r"(a), [b] "+&r"(b), [w] "+&r"(w), [n] "+&r"(n)
-            :
-            : "q0", "q1", "q2", "q3", "cc", "memory");
-        int32_t *below = sums + between;
-        if (more != 0) {{
-            s0 += sums[0];
-            s1 += sums[1];
-            s2 += sums[2];
-            s3 += sums[3];
-            t0 += below[0];
-            t1 += below[1];
-            t2 += below[2];
-            t3 += below[3];
-        }}
-        sums[0] = s0;
-        sums[1] = s1;
-        sums[2] = s2;
-        sums[3] = s3;
-        below[0] = t0;
-        below[1] = t1;
-        below[2] = t2;
-        below[3] = t3;
+        const int32_t *rest = sums + between;
+        int32_t s0 = more != 0 ? sums[0] : 0, s1 = more != 0 ? sums[1] : 0;
+        int32_t s2 = more != 0 ? sums[2] : 0, s3 = more != 0 ? sums[3] : 0;
+        int32_t t0 = more != 0 ? rest[0] : 0, t1 = more != 0 ? rest[1] : 0;
+        int32_t t2 = more != 0 ? rest[2] : 0, t3 = more != 0 ? rest[3] : 0;
+{_two_rows(_TWO_ROWS, "+")}
     }}
 #else
     multiply_row(sums, row, panel, step, terms, panels, more);
