@@ -64,19 +64,32 @@ def _sums(names: str, changed: str = "+") -> str:
     return ", ".join(f'[{name}{column}] "{changed}&Te"({name}{column})' for name in names for column in range(WIDTH))
 
 
-def _two_rows(lines: Sequence[str], changed: str) -> str:
-    """Inline assembly that computes the sums of two rows and stores them."""
-    rows = (("sums", "s"), ("below", "t"))
-    stored = "\n".join(f"        {to}[{i}] = {name}{i};" for to, name in rows for i in range(WIDTH))
-    return f"""        int32_t n = terms, *below = sums + between;
-        const int8_t *a = row, *b = other, *w = panel;
+_REGISTERS = {"s": ("r0", "r2", "r4", "r6"), "t": ("r8", "r10", "r12", "lr")}
+"""The registers for the sums of two rows: all even ones, which compilers do not manage to keep free by themselves."""
+
+
+def _two_rows(lines: Sequence[str], begun: bool) -> str:
+    """Inline assembly that computes the sums of two rows, which are `begun` in `held`, and stores them."""
+    names = [f"{name}{column}" for name in _REGISTERS for column in range(WIDTH)]
+    places = [register for registers in _REGISTERS.values() for register in registers]
+    declared = "\n".join(
+        f'        register int32_t {name} __asm__("{place}"){f" = held[{i}]" if begun else ""};'
+        for i, (name, place) in enumerate(zip(names, places, strict=True))
+    )
+    stored = "\n".join(
+        f"        {'below' if name[0] == 't' else 'sums'}[{i % WIDTH}] = {name};" for i, name in enumerate(names)
+    )
+    operands = ", ".join(f'[{name}] "{"+" if begun else "="}&r"({name})' for name in names)
+    return f"""        register const int8_t *a __asm__("r1") = row, *b __asm__("r3") = other, *w __asm__("r5") = panel;
+        register int32_t n __asm__("r9") = terms;
+{declared}
         __asm__ volatile(
 {assembly(lines)}
-            : {_sums("s", changed)},
-              {_sums("t", changed)},
+            : {operands},
               [a] "+&r"(a), [b] "+&r"(b), [w] "+&r"(w), [n] "+&r"(n)
             :
             : "q0", "q1", "q2", "q3", "cc", "memory");
+        int32_t *below = sums + between;
 {stored}"""
 
 
@@ -123,16 +136,15 @@ _MULTIPLY_ROWS = f"""/* Like multiply_row for two rows, whose sums are `between`
         int32_t terms, int32_t panels, int32_t more) {{
 {_INTEGERS}
     for (; panels > 0 && more == 0 && terms >= {GROUP}; --panels, panel += step, sums += {WIDTH}) {{
-        int32_t s0, s1, s2, s3, t0, t1, t2, t3;
-{_two_rows(_FROM_NOTHING, "=")}
+{_two_rows(_FROM_NOTHING, begun=False)}
     }}
     for (; panels > 0; --panels, panel += step, sums += {WIDTH}) {{
-        const int32_t *rest = sums + between;
-        int32_t s0 = more != 0 ? sums[0] : 0, s1 = more != 0 ? sums[1] : 0;
-        int32_t s2 = more != 0 ? sums[2] : 0, s3 = more != 0 ? sums[3] : 0;
-        int32_t t0 = more != 0 ? rest[0] : 0, t1 = more != 0 ? rest[1] : 0;
-        int32_t t2 = more != 0 ? rest[2] : 0, t3 = more != 0 ? rest[3] : 0;
-{_two_rows(_TWO_ROWS, "+")}
+        int32_t held[{2 * WIDTH}] = {{0}};
+        for (int32_t i = 0; more != 0 && i < {WIDTH}; ++i) {{
+            held[i] = sums[i];
+            held[{WIDTH} + i] = sums[between + i];
+        }}
+{_two_rows(_TWO_ROWS, begun=True)}
     }}
 #else
     multiply_row(sums, row, panel, step, terms, panels, more);
