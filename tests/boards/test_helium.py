@@ -17,6 +17,7 @@ import deploykit
 from deploykit.targets.embedded.boards import find_board
 from deploykit.targets.embedded.boards.image import missing
 from tests.runtime.test_embedded_cpus import quantized
+from tests.seeded import seeded
 
 BOARD = "mps3-an547"
 
@@ -24,6 +25,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(missing(find_board(BOARD)) is not None, reason="needs tools for Arm boards"),
 ]
+
+WAYS = {"generic": {"cpu": "generic"}, "plain": {"cpu": "cortex-m55"}, "emulated": {"board": BOARD}}
+"""Kernels for any CPU, those for Helium in plain C, and those on a core that has it."""
 
 CHANNELS = (1, 3, 16, 17, 31, 64, 70)
 
@@ -57,9 +61,8 @@ def compare(
 ) -> None:
     """The bits of all outputs at all sizes, on the emulated core, in plain C and of a build for any CPU; and whether
     ONNX Runtime is at most one step away, which rounds biases."""
-    ways = {"generic": {"cpu": "generic"}, "plain": {"cpu": "cortex-m55"}, "emulated": {"board": BOARD}}
     sessions = {}
-    for name, options in ways.items():
+    for name, options in WAYS.items():
         deploykit.build(model, "embedded", dims, to / name, check=False, **options)
         sessions[name] = deploykit.open(to / name)
     text = (to / "emulated" / "kernels.c").read_text()
@@ -180,3 +183,35 @@ def test_nets(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
     assert "requantize_rows" in (tmp_path / "emulated" / "kernels.c").read_text()
     for emulated, generic in zip(found[1], found[0], strict=True):
         np.testing.assert_array_equal(emulated, generic)
+
+
+def test_floats(tmp_path: Path) -> None:
+    """Convolutions and products with sizes that fill vectors and do not, of numbers and of what is none."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        floats (float[n, 3, h, 7] x, float[n, 40] u) => (
+            float[n, 20, a, 7] c, float[n, 20, b, 4] e, float[n, 9, a, 7] g, float[n, 40] r, float[n, 10] v
+        ) {
+            c0 = Conv<pads=[1, 1, 1, 1]>(x, w0, b0) c = Relu(c0)
+            e0 = Conv<group=20, pads=[2, 1, 2, 1], strides=[1, 2]>(c, w1, b1) e = Relu(e0)
+            g = Conv(c, w2) r0 = MatMul(u, w3) r1 = Add(r0, u) r = Relu(r1) v = MatMul(r, w4)
+        }"""
+    shapes = {"w0": (20, 3, 3, 3), "w1": (20, 1, 5, 3), "w2": (9, 20, 1, 1), "w3": (40, 40), "w4": (40, 10)}
+    model = seeded(text, shapes | {"b0": (20,), "b1": (20,)})
+    dims = {"n": (1, 4), "h": (1, 5)}
+    sessions = []
+    for name, options in WAYS.items():
+        deploykit.build(model, "embedded", dims, tmp_path / name, **options)
+        sessions.append(deploykit.open(tmp_path / name))
+    text = (tmp_path / "emulated" / "kernels.c").read_text()
+    assert all(name in text for name in ("multiply_outputs", "multiply_taps_float", "at_least_f32x4"))
+    for n, h in ((1, 1), (3, 5), (4, 2)):
+        random = np.random.default_rng(n)
+        x, u = (random.standard_normal(shape, np.float32) for shape in ((n, 3, h, 7), (n, 40)))
+        x[0, 0, 0, 5:], u[-1, -1] = (np.inf, -np.inf), np.nan
+        generic, *others = [session(x=x, u=u) for session in sessions]
+        assert all(np.isnan(generic[name]).any() for name in ("c", "r"))
+        for found in others:
+            for output, values in generic.items():
+                np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-5, err_msg=output)
+    for session in sessions:
+        session.close()

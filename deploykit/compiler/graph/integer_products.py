@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, relax
 
+from deploykit.compiler.codegen.c.helium import WIDTH
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.graph.share_tables import Packed
@@ -32,8 +33,9 @@ from deploykit.compiler.operators.anchors.integer import (
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
-from deploykit.compiler.schedules.integer import helium, words
+from deploykit.compiler.schedules.integer import words
 from deploykit.compiler.schedules.integer.dot import Dot, dot_for
+from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.tir.values import static
 
 Rule: TypeAlias = "Callable[[relax.BlockBuilder, relax.Call, Device, list[Packed]], relax.Expr]"
@@ -88,7 +90,7 @@ def _product(
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for an instruction. The vectors per panel leave the fewest columns empty."""
     if device.vector_bits == 0:
-        width = helium.WIDTH if dot.name == helium.VMLADAVA else words.width(dot, columns)
+        width = WIDTH if dot.name == VMLADAVA else words.width(dot, columns)
         return PanelPacking(dot.name, width, dot.group, dot.offset(left)) if width else PanelPacking("", 1, 1)
     lanes = device.lanes(32)
     vectors = 2

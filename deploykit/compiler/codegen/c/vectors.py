@@ -91,7 +91,7 @@ FUNCTIONS = [
         "f32x4",
         "at_least_f32x4",
         _FLOATS,
-        "vpselq_f32(b, a, vcmpltq_f32(a, b))",
+        "vpselq_f32(b, a, vcmpgtq_f32(b, a))",
         "a.lane[i] < b.lane[i] ? b.lane[i] : a.lane[i]",
     ),
     _function("f32x4", "float_i32x4", "i32x4 a", "vcvtq_f32_s32(a)", "(float)a.lane[i]"),

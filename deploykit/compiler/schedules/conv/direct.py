@@ -138,7 +138,7 @@ class _Direct:
 
             return loop("c", depth, term)
 
-        def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
+        def store(o: Expr, lane: Expr, p: Expr) -> tirx.BufferStore:
             channel = group * self.channels + panel * width + lane
             index = [*place[:-1], place[-1] + o, channel]
             return self.finish(
@@ -148,10 +148,11 @@ class _Direct:
         def stored(count: Expr | int) -> tirx.Stmt:
             if not self.fours:
                 return each(count, store)
-            rows = [partial(store, const(o)) for o in range(outputs)]
-            return sequence(
-                [row_of(as_index(count), lambda j, o=o, row=row: row(j, o * width + j)) for o, row in enumerate(rows)]
-            )
+            rows = [partial(row_store, o) for o in range(outputs)]
+            return sequence([row_of(as_index(count), row) for row in rows])
+
+        def row_store(o: int, lane: Expr) -> tirx.BufferStore:
+            return store(const(o), lane, lane + o * width)
 
         nothing = tirx.const(0, self.dtype)
         rest = self.channels - panel * width
