@@ -17,9 +17,9 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from deploykit.compiler.codegen.c.helium_floats import OUTPUTS, WIDTH
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span
 from deploykit.compiler.schedules.kernel.access import Views
@@ -61,7 +61,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
     dtype = dtype_of(stage.store.buffer)
-    fours = device.fours and width == WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
+    fours = device.fours and width == FLOAT_WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
     lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], OUTPUTS if fours else TILE)
     task = _Direct(
         lines,

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from tvm import ir, sym
 
-from deploykit.compiler.codegen.c.helium_floats import WIDTH
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH
 from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.schedules.matmul.tile import Tile
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect
@@ -23,7 +23,7 @@ def steps_in_fours(
 ) -> ir.Stmt | None:
     """`count` steps of a tile; `None` unless both operands are floats in memory, where those of neighbouring rows,
     steps and columns have the places that the function takes."""
-    if not device.fours or tile.columns != WIDTH or tile.dtype != "float32":
+    if not device.fours or tile.columns != FLOAT_WIDTH or tile.dtype != "float32":
         return None
     zero, one = const(0), const(1)
     rows = [left(const(row), zero) for row in range(tile.rows)]
@@ -38,7 +38,7 @@ def steps_in_fours(
         return known.simplify(b.indices[0] - a.indices[0])
 
     between = [apart(a, b) for a, b in pairwise(rows)] or [zero]
-    if [static(apart(first, onward)), static(apart(start, below)), static(apart(start, beside))] != [1, WIDTH, 1]:
+    if [static(apart(first, onward)), static(apart(start, below)), static(apart(start, beside))] != [1, FLOAT_WIDTH, 1]:
         return None
     if collect(between[0], ir.TensorLoad) or not all(known.can_prove_equal(b, between[0]) for b in between):
         return None
