@@ -40,7 +40,8 @@ class Device:
     number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
     are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`), empty where
     products are in float32. `float_sums`: the sums of float32 that fit the registers beside their factors, on a machine
-    without vectors for which they are written out one by one; 0 where a C compiler arranges them.
+    without vectors for which they are written out one by one; 0 where a C compiler arranges them. `fours`: kernels in C
+    call functions on vectors of four 32-bit numbers.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Device:
     fixed_point: bool = False
     bf16: str = ""
     float_sums: int = 0
+    fours: bool = False
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:

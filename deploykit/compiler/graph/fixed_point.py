@@ -24,12 +24,11 @@ from math import ceil, frexp
 import numpy as np
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
-from tvm.ir import prim
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.operators.quantized.numbers import RANGES
-from deploykit.compiler.tir.rewriting import Buffer, Expr, call_name, collect
-from deploykit.compiler.tir.values import dtype_of
+from deploykit.compiler.tir.requantization import Requantization, requantization_of
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect
 
 ROUNDING = 2.0**-24
 """The relative error of a rounding to float32."""
@@ -39,19 +38,6 @@ MOST_BITS = 60
 
 NEAR = 1 << 22
 """The least distance to a tie, in units of 2**-32, within which results are computed again."""
-
-
-@dataclass(frozen=True)
-class _Requantization:
-    """What a kernel computes: `low` and `high` are the ends of the results before `zero` is added."""
-
-    total: Expr
-    factor: ir.TensorLoad
-    bias: ir.TensorLoad
-    low: int
-    high: int
-    zero: int
-    dtype: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ class _Rewriter(relax.PyExprMutator):  # type: ignore[misc]
         return relax.call_tir(self.builder_.add_func(func, "requantize"), relax.Tuple(arguments), call.ty)
 
 
-def _asked(module: ir.IRModule, call: relax.Call) -> tuple[_Requantization, tuple[int, int]] | None:
+def _asked(module: ir.IRModule, call: relax.Call) -> tuple[Requantization, tuple[int, int]] | None:
     """What a call computes, if it is requantisation with constants, and the places of these among its operands."""
     if getattr(call.op, "name", "") != "relax.call_tir":
         return None
@@ -109,7 +95,7 @@ def _asked(module: ir.IRModule, call: relax.Call) -> tuple[_Requantization, tupl
     return (found, places) if all(isinstance(operands[place], ir.GenericConst) for place in places) else None
 
 
-def _constants(call: relax.Call, asked: tuple[_Requantization, tuple[int, int]], most: int) -> Constants | None:
+def _constants(call: relax.Call, asked: tuple[Requantization, tuple[int, int]], most: int) -> Constants | None:
     """The constants of a call in integers, with at most `most` bits."""
     found, places = asked
     factor, bias = (array_of(call.args[1].fields[place]) for place in places)
@@ -154,45 +140,13 @@ def constants(
     )
 
 
-def _read(func: tirx.PrimFunc) -> _Requantization | None:
+def _read(func: tirx.PrimFunc) -> Requantization | None:
     """What `func` computes, if it is requantisation and nothing else."""
     stores = collect(func.body, tirx.BufferStore)
-    if len(stores) != 1:
-        return None
-    value, zero = stores[0].value, 0
-    dtype = dtype_of(value)
-    if dtype not in ("int8", "uint8") or not isinstance(value, prim.Cast):
-        return None
-    value = value.value
-    if isinstance(value, prim.Add | prim.Sub) and isinstance(value.b, prim.IntImm):
-        zero = int(value.b) if isinstance(value, prim.Add) else -int(value.b)
-        value = value.a
-    rounded = value.value if isinstance(value, prim.Cast) and dtype_of(value) == "int32" else None
-    if not isinstance(rounded, ir.Call) or call_name(rounded) != "nearbyint":
-        return None
-    ends: list[int] = []
-    value = rounded.args[0]
-    for kind in (prim.Min, prim.Max):
-        if not isinstance(value, kind) or not isinstance(value.b, prim.FloatImm) or value.b.value % 1:
-            return None
-        ends.append(int(value.b.value))
-        value = value.a
-    if not isinstance(value, prim.Add) or not isinstance(value.a, prim.Mul):
-        return None
-    total, factor, bias = value.a.a, value.a.b, value.b
-    if (
-        not isinstance(factor, ir.TensorLoad)
-        or not isinstance(bias, ir.TensorLoad)
-        or factor.source.same_as(bias.source)
-    ):
-        return None
-    if not isinstance(total, prim.Cast) or dtype_of(total.value) != "int32" or dtype_of(total) != "float32":
-        return None
-    high, low = ends
-    return _Requantization(total.value, factor, bias, low, high, zero, dtype)
+    return requantization_of(stores[0].value) if len(stores) == 1 else None
 
 
-def _rewritten(func: tirx.PrimFunc, found: _Requantization, made: Constants) -> tirx.PrimFunc:
+def _rewritten(func: tirx.PrimFunc, found: Requantization, made: Constants) -> tirx.PrimFunc:
     """`func`, with integer constants."""
     changed: dict[Buffer, Buffer] = {
         load.source: tirx.decl_buffer(load.source.shape, dtype, load.source.name, layout=None)

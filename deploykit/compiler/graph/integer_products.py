@@ -15,6 +15,7 @@ from tvm import ir, relax
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import WIDTH
 from deploykit.compiler.graph.share_tables import Packed
 from deploykit.compiler.operators.anchors.integer import (
     Padding,
@@ -34,6 +35,7 @@ from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Ge
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer import words
 from deploykit.compiler.schedules.integer.dot import Dot, dot_for
+from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.tir.values import static
 
 Rule: TypeAlias = "Callable[[relax.BlockBuilder, relax.Call, Device, list[Packed]], relax.Expr]"
@@ -88,8 +90,8 @@ def _product(
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for an instruction."""
     if device.vector_bits == 0:
-        width = words.width(dot, columns)
-        return PanelPacking(dot.name, width, dot.group) if width else PanelPacking("", 1, 1)
+        width = WIDTH if dot.name == VMLADAVA else words.width(dot, columns)
+        return PanelPacking(dot.name, width, dot.group, dot.offset(left)) if width else PanelPacking("", 1, 1)
     return PanelPacking(dot.name, panel_columns(device, columns), dot.group, dot.offset(left))
 
 

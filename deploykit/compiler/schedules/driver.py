@@ -18,7 +18,9 @@ from deploykit.compiler.schedules.conv.register_tiles import conv
 from deploykit.compiler.schedules.conv.winograd import winograd
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.integer.depthwise import integer_depthwise
+from deploykit.compiler.schedules.integer.depthwise_helium import depthwise_helium
 from deploykit.compiler.schedules.integer.depthwise_words import depthwise_words
+from deploykit.compiler.schedules.integer.helium import integer_helium
 from deploykit.compiler.schedules.integer.matmul import integer_matmul
 from deploykit.compiler.schedules.integer.words import integer_words
 from deploykit.compiler.schedules.kernel.access import Views
@@ -49,8 +51,10 @@ RULES: Mapping[str, Rule] = {
     "direct_conv": direct_conv,
     "integer_matmul": integer_matmul,
     "integer_words": integer_words,
+    "integer_helium": integer_helium,
     "integer_depthwise": integer_depthwise,
     "depthwise_words": depthwise_words,
+    "depthwise_helium": depthwise_helium,
     "interleave": interleave,
     "transpose": transpose,
     "elementwise": elementwise,

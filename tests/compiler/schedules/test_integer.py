@@ -25,7 +25,7 @@ from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
 
-BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS)
+BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS, microcontrollers.HELIUM)
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
@@ -159,7 +159,8 @@ def test_convolutions(device: Device, case: str) -> None:
     ("device", "products", "depthwise"),
     [
         (VECTORS, "integer_matmul", "integer_depthwise"),
-        *((device, "integer_words", "depthwise_words") for device in BOARDS),
+        *((device, "integer_words", "depthwise_words") for device in BOARDS[:2]),
+        (microcontrollers.HELIUM, "integer_helium", "depthwise_helium"),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from deploykit.compiler.codegen.c import words
+from deploykit.compiler.codegen.c import helium, helium_floats, vectors, words
 
 
 class _Integer(NamedTuple):
@@ -234,7 +234,8 @@ def _composed(name: str, c: str, suffix: str) -> list[tuple[str, str]]:
 
 
 def _all() -> dict[str, str]:
-    found = _half() + _reinterpreting() + words.FUNCTIONS
+    found = _half() + _reinterpreting()
+    found += words.FUNCTIONS + helium.FUNCTIONS + helium_floats.FUNCTIONS + vectors.FUNCTIONS
     for t in _INTEGERS:
         found += _divisions(t) + _extrema(t.name, t.c) + _shifts(t) + _bit_counts(t)
         found += [_saturating(t, "f32", "float"), _saturating(t, "f64", "double")]

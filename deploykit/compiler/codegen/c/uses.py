@@ -8,6 +8,11 @@ import tvm_ffi
 from tvm.ir import Call, TensorLoad, Var
 from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate
 
+from deploykit.compiler.codegen.c import helium, helium_floats, vectors
+
+_WRITERS = helium.NAMES | helium_floats.NAMES | vectors.NAMES
+"""Functions that write through their first pointer only."""
+
 if TYPE_CHECKING:
     from tvm.ir import Expr
     from tvm.tirx import Stmt
@@ -69,11 +74,13 @@ def written_buffers(body: Stmt) -> set[Var]:
 
 
 def _passed(stmt: Evaluate) -> list[Var]:
-    """Buffers whose address is handed to an external function. Operations of LLVM, such as a prefetch, only read."""
+    """Buffers whose address is handed to an external function that may write there. Operations of LLVM, such as a
+    prefetch, only read."""
     call = stmt.value
     if not isinstance(call, Call) or getattr(call.op, "name", "").startswith("tirx.call_llvm"):
         return []
-    return [_origin(arg) for arg in call.args if isinstance(arg, Call) and arg.args]
+    passed = [_origin(arg) for arg in call.args if isinstance(arg, Var) or (isinstance(arg, Call) and arg.args)]
+    return passed[:1] if getattr(call.args[0], "value", None) in _WRITERS else passed
 
 
 def _origin(data: Expr) -> Var:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, tirx
 
@@ -23,12 +24,17 @@ from deploykit.compiler.schedules.kernel.access import Views, analyse
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unrolled
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.schedules.pointwise.fours import LANES, row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
-from deploykit.compiler.tir.values import bits_of, const, dtype_of
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of
 
 TILE = 6
 """The number of outputs that are summed together."""
+
+CHUNK = 32
+"""The most channels whose sums are in memory at a time, for functions on vectors."""
 
 PORTABLE_LANES = 8
 """The channels that replace a vector, for a C compiler: two of the narrowest float32 vectors."""
@@ -58,7 +64,9 @@ def depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
     lines = Lines(data, ConvShape.of_notes(notes, channels), kernel, stage.axes[:-1], TILE)
     task = _Depthwise(lines, views.flat(data), views.flat(weight), stage.axes, finish, channels, lanes, dtype, vectors)
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
-    return [loop("line", lines.total, lambda index: lines.line(index, task.vectors), kind)]
+    fours = device.fours and {dtype, dtype_of(data), dtype_of(weight)} == {"float32"} and len(kernel) <= 2
+    outputs = task.chunks if fours else task.vectors
+    return [loop("line", lines.total, lambda index: lines.line(index, outputs), kind)]
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,43 @@ class _Depthwise:
             return code.statement()
 
         return loop("vector", -(-self.channels // self.lanes), vector)
+
+    def chunks(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
+        """The same, by functions on vectors of four."""
+        most = min(CHUNK, -(-self.channels // LANES) * LANES)
+        sums, shape = local("sums", outputs * most, self.dtype), self.lines.shape
+        first, counts = [first for first, _ in spans], [stop - first for first, stop in spans]
+        width, taps = as_index(self.lines.data.shape[-2]) * self.channels, self.lines.kernel[-1]
+        factor = const(0)
+        for extent, tap in zip(self.lines.kernel, first, strict=True):
+            factor = factor * extent + tap
+        row = width * shape.dilation[0] if len(spans) > 1 else const(0)
+        column = const(shape.dilation[-1] * self.channels)
+        apart = (const(taps * self.channels), const(self.channels))
+
+        def chunk(index: Expr) -> tirx.Stmt:
+            code, start = Code(), index * most
+            count: Expr = const(most)
+            if self.channels % most:
+                count = code.let("channels", tirx.min(count, self.channels - start))
+            data, declared = pointer("data", self.data, self.lines.offset(place, first, start))
+            weights = address(self.weight, factor * self.channels + start)
+            numbers = (const(shape.strides[-1] * self.channels), const(outputs), row, column, *[const(1), *counts][-2:])
+            code.add(*declared, run("multiply_taps_float", sums, data, *numbers, weights, *apart, count))
+            between = tirx.truncdiv(count + (LANES - 1), const(LANES)) * LANES
+            for o in range(outputs):
+                code.add(row_of(count, partial(self.stored, place, o, start, sums, o * between)))
+            return code.statement()
+
+        return sequence([tirx.AllocBuffer(sums), loop("chunk", -(-self.channels // most), chunk)])
+
+    def stored(
+        self, place: Sequence[Expr], o: int, start: Expr, sums: Buffer, first: Expr, index: Expr
+    ) -> tirx.BufferStore:
+        """The store of the sum at `first + index`, that of a channel from `start` on, for the output `o`."""
+        coordinates = [*place[:-1], place[-1] + o, start + index]
+        at = dict(zip((axis.var for axis in self.axes), coordinates, strict=True))
+        return self.finish(tirx.BufferLoad(sums, [first + index]), at)
 
     def sums(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], channel: Expr) -> tirx.Stmt:
         """One vector of channels of some neighbouring outputs."""

@@ -15,20 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span, exact_width
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
+from deploykit.compiler.schedules.pointwise.fours import row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
-from deploykit.compiler.tir.values import dtype_of
+from deploykit.compiler.tir.values import const, dtype_of
 
 TILES = (4, 5, 3)
 """The numbers of outputs that are summed together, the usual first."""
@@ -62,10 +66,13 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
     dtype = dtype_of(stage.store.buffer)
+    fours = device.fours and width == FLOAT_WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
     spelled = dtype == "float32" and 0 < width <= device.float_sums // min(TILES)
     tiles = [tile for tile in TILES if not spelled or tile * width <= device.float_sums]
-    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], tiles[0], exact=True)
-    lines = replace(lines, width=exact_width(lines.inner, tiles))
+    most = OUTPUTS if fours else tiles[0]
+    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], most, exact=not fours)
+    if not fours:
+        lines = replace(lines, width=exact_width(lines.inner, tiles))
     task = _Direct(
         lines,
         views.flat(data),
@@ -76,6 +83,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         int(stage.axes[-1].extent) // groups,
         dtype,
         spelled,
+        fours,
     )
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
     return [loop("line", lines.total, lambda index: lines.line(index, task.panels), kind)]
@@ -84,7 +92,8 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
 @dataclass(frozen=True)
 class _Direct:
     """One convolution. `sizes` are the numbers of groups and of panels of a group, and the depth and width of a
-    panel; `spelled`: there is no loop along the channels of a panel."""
+    panel. `spelled`: there is no loop along the channels of a panel. `fours`: functions on vectors add products and
+    store results."""
 
     lines: Lines
     data: Buffer
@@ -95,19 +104,21 @@ class _Direct:
     channels: int
     dtype: str
     spelled: bool
+    fours: bool
 
     def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
         groups, panels = self.sizes[:2]
+        of_panel = self.tile_of_fours if self.fours else self.tile
 
         def panel(group: Expr, index: Expr) -> tirx.Stmt:
-            return self.tile(outputs, place, spans, group, index)
+            return of_panel(outputs, place, spans, group, index)
 
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
 
     def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
         """The channels of one panel, for some neighbouring outputs."""
-        groups, panels, depth, width = self.sizes
+        groups, _, depth, width = self.sizes
         cell = local("sums", outputs * width, self.dtype)
         joined = groups == 1 and self.lines.shape.dilation[-1] == 1
 
@@ -125,16 +136,13 @@ class _Direct:
             if joined:
                 first, stop = spans[-1]
                 taps, count = [*taps, first], (stop - first) * depth
-            start = group * panels + panel
-            for extent, tap in zip(self.lines.kernel, taps, strict=True):
-                start = start * extent + tap
+            start = self._panel_start(taps, group, panel)
 
             def term(channel: Expr) -> tirx.Stmt:
                 source = self.lines.offset(place, taps, group * depth + channel)
-                step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
 
                 def add(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
-                    value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
+                    value = tirx.BufferLoad(self.data, [source + o * self._step]).astype(self.dtype)
                     weight = tirx.BufferLoad(self.packed, [(start * depth + channel) * width + lane])
                     total = tirx.BufferLoad(cell, [p]) + value * weight.astype(self.dtype)
                     return tirx.BufferStore(cell, total, [p])
@@ -143,13 +151,6 @@ class _Direct:
 
             return loop("c", count, term)
 
-        def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
-            channel = group * self.channels + panel * width + lane
-            index = [*place[:-1], place[-1] + o, channel]
-            return self.finish(
-                tirx.BufferLoad(cell, [p]), dict(zip((axis.var for axis in self.axes), index, strict=True))
-            )
-
         nothing = tirx.const(0, self.dtype)
         last = None if self.channels % width == 0 else tirx.min(self.channels - panel * width, width)
         return sequence(
@@ -157,6 +158,55 @@ class _Direct:
                 tirx.AllocBuffer(cell),
                 each(lambda _o, _lane, p: tirx.BufferStore(cell, nothing, [p])),
                 self.lines.over_taps(spans[:-1] if joined else spans, terms),
-                each(store, last),
+                each(partial(self._store, cell, place, group, panel), last),
             ]
         )
+
+    def tile_of_fours(
+        self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr
+    ) -> tirx.Stmt:
+        """`tile` by functions on vectors."""
+        _, _, depth, width = self.sizes
+        cell = local("sums", outputs * width, self.dtype)
+
+        def terms(taps: list[Expr]) -> tirx.Stmt:
+            source, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
+            weights = address(self.packed, self._panel_start(taps, group, panel) * (depth * width))
+            numbers = (const(self._step), const(outputs), weights, const(depth))
+            return sequence([*declared, run("multiply_outputs", cell, source, *numbers)])
+
+        def row_store(o: int, lane: Expr) -> tirx.BufferStore:
+            return self._store(cell, place, group, panel, const(o), lane, lane + o * width)
+
+        nothing = tirx.const(0, self.dtype)
+        whole = self.channels % width == 0
+        count = const(width) if whole else tirx.min(self.channels - panel * width, width)
+        return sequence(
+            [
+                tirx.AllocBuffer(cell),
+                row_of(const(outputs * width), lambda p: tirx.BufferStore(cell, nothing, [p])),
+                self.lines.over_taps(spans, terms),
+                *(row_of(count, partial(row_store, o)) for o in range(outputs)),
+            ]
+        )
+
+    @property
+    def _step(self) -> int:
+        """The elements of the data from output to output."""
+        return self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
+
+    def _panel_start(self, taps: Sequence[Expr], group: Expr, panel: Expr) -> Expr:
+        """The number of rows of weights before those of a tap."""
+        start = group * self.sizes[1] + panel
+        for extent, tap in zip(self.lines.kernel, taps, strict=True):
+            start = start * extent + tap
+        return start
+
+    def _store(
+        self, cell: Buffer, place: Sequence[Expr], group: Expr, panel: Expr, o: Expr, lane: Expr, p: Expr
+    ) -> tirx.BufferStore:
+        """Store the sum at place `p` of a tile: that of output `o` and channel `lane`."""
+        channel = group * self.channels + panel * self.sizes[-1] + lane
+        index = [*place[:-1], place[-1] + o, channel]
+        at = dict(zip((axis.var for axis in self.axes), index, strict=True))
+        return self.finish(tirx.BufferLoad(cell, [p]), at)

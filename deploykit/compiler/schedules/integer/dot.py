@@ -146,8 +146,8 @@ def _smull(left: Expr, right: Expr) -> Expr:
     return _call("llvm.aarch64.neon.smull", 4, left, right)
 
 
-def _by_words(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
-    raise ValueError("words of two factors are multiplied by `words`")
+def _by_functions(_sums: Expr, _left: Expr, _right: Expr, _lanes: int) -> Expr:
+    raise ValueError("they are multiplied by functions in C")
 
 
 WIDENING: Mapping[str, Callable[[Expr, Expr], Expr]] = {"smull": _smull}
@@ -166,10 +166,12 @@ DOTS: Mapping[str, Dot] = {
         Dot("vdpbf16ps", 2, "uint16", 0, False, _vdpbf16ps),
         Dot("bf16", 1, "float32", 1, False, _bf16),
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
-        Dot("smlad", 4, "int32", 0, False, _by_words),
-        Dot("mla", 1, "int16", 0, False, _by_words),
+        Dot("smlad", 4, "int32", 0, False, _by_functions),
+        Dot("mla", 1, "int16", 0, False, _by_functions),
+        Dot("vmladava", 16, "int8", 0, False, _by_functions),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, for vectors without an
 instruction for dot products.
-`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`)."""
+`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`),
+`vmladava` is that of Helium (`helium`)."""

@@ -30,6 +30,7 @@ from deploykit.compiler.schedules.integer.product import Product, product_of
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop
+from deploykit.compiler.schedules.kernel.pointers import pointer
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.schedules.matmul.tile import Tile
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
@@ -316,15 +317,6 @@ def called(name: str, *operands: Expr) -> Expr:
 def word(buffer: Buffer, offset: Expr) -> Expr:
     """Four neighbouring 8-bit integers."""
     return called("load_4x8", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
-
-
-def pointer(name: str, buffer: Buffer, offset: Expr) -> tuple[Buffer, list[tirx.Stmt]]:
-    """The part of a buffer from `offset` on, and the statements that declare it. The offset is stored, because passes
-    that name common parts of expressions do not look into declarations."""
-    view, start = local(name, 1, dtype_of(buffer)), local(f"{name}_start", 1, "int64")
-    at = tirx.BufferLoad(start, [const(0)])
-    declared = tirx.DeclBuffer(view, data=tirx.address_of(tirx.BufferLoad(buffer, [at])))
-    return view, [tirx.AllocBuffer(start), _store_at(start, offset, const(0), const(0)), declared]
 
 
 def _store_at(buffer: Buffer, value: Expr, start: Expr, offset: Expr) -> tirx.Stmt:

@@ -48,6 +48,7 @@ from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_an
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.blocking import Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.matmul.ends import Ends, ends_of, parts_of
+from deploykit.compiler.schedules.matmul.fours import steps_in_fours
 from deploykit.compiler.schedules.matmul.parts import Product, Strip, Unit
 from deploykit.compiler.schedules.matmul.tile import (
     Tile,
@@ -114,7 +115,8 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     dtype, columns, depth = dtype_of(combine.source), stage.axes[-1], stage.reduce[0]
     width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
     tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
-    results = Results(finish, values, rows, columns, width, None if last is None else last.over(rows.var, values))
+    ends_of_rows = None if last is None else last.over(rows.var, values)
+    results = Results(finish, values, rows, columns, width, ends_of_rows, device.fours)
     resumable = results.dtype == dtype and last is None
     blocking = None
     if not packed or (dtype_of(right.buffer) == "float16" and not device.halves):
@@ -383,7 +385,8 @@ class _Emitter:
 
         def one() -> tirx.Stmt:
             number = together(self.device, tile) if self.copies(strip) or self.product.contiguous else 1
-            whole = steps(tile, sums, strip.whole, left, right, number, partial(self.ahead, strip, panel))
+            whole = steps_in_fours(self.device, tile, sums, left, right, strip.whole)
+            whole = whole or steps(tile, sums, strip.whole, left, right, number, partial(self.ahead, strip, panel))
             return sequence([whole, *self.rest(strip, sums, left, right)])
 
         def split(streams: int, together: Callable[[Callable[[Expr], Expr]], tirx.Stmt]) -> tirx.Stmt:

@@ -18,6 +18,7 @@ from deploykit.compiler.schedules.kernel.loops import loop, main_and_tail
 from deploykit.compiler.schedules.kernel.stages import Axis
 from deploykit.compiler.schedules.matmul.ends import Ends
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill
+from deploykit.compiler.schedules.pointwise.fours import row_of
 from deploykit.compiler.tir.prefetches import prefetch
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
@@ -35,7 +36,8 @@ class Place:
 @dataclass(frozen=True)
 class Results:
     """The results of a product over `rows` and `columns`, in panels of `width`. `values` give the axes that `finish`
-    stores over, in terms of the rows and the batch loops. `ends`: a row has columns up to its end."""
+    stores over, in terms of the rows and the batch loops. `ends`: a row has columns up to its end. `fours`: functions
+    on vectors of four store rows."""
 
     finish: Finish
     values: Mapping[ir.Var, Expr]
@@ -43,6 +45,7 @@ class Results:
     columns: Axis
     width: int
     ends: Ends | None = None
+    fours: bool = False
 
     @property
     def dtype(self) -> str:
@@ -65,12 +68,22 @@ class Results:
             return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
 
         valid = partial(self._valid, place)
+        if self.fours:
+            return self._rows(place, tile, sums, valid)
         if self.finish.scalar:
             return through(valid)
         if collect(self.finish.store.value, ir.Call):
             return self._full(place, tile, through(lambda _: const(self.width)), through(valid))
         straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
         return self._full(place, tile, straight, through(valid))
+
+    def _rows(self, place: Place, tile: Tile, sums: Buffer, valid: Callable[[Expr], Expr]) -> tirx.Stmt:
+        """Store complete sums, one row after the other."""
+
+        def element(i: int, j: Expr) -> tirx.BufferStore:
+            return self._store(place, const(i), j, tirx.BufferLoad(sums, [i * tile.columns + j]))
+
+        return sequence([row_of(valid(const(i)), partial(element, i)) for i in range(tile.rows)])
 
     def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Store incomplete sums in the result."""

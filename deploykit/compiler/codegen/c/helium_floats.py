@@ -1,0 +1,127 @@
+"""C functions on rows of float32 for CPUs with Helium, as `helium` has them for integers. Products and sums are one
+instruction there, which rounds once; in plain C they are what the compiler makes of them."""
+
+from __future__ import annotations
+
+from deploykit.compiler.codegen.c.helium import FLOATS, ONCE, assembly
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
+
+
+def _products(outputs: int) -> str:
+    """Adds products of `outputs` outputs to sums in q0 and on."""
+    sums = range(2 * outputs)
+    lines = [f"vldrw.32 q{i}, [%[s], #{16 * i}]" for i in sums]
+    lines += ["wls lr, %[n], 2f", "1:", "vldrw.32 q6, [%[w]], #16", "vldrw.32 q7, [%[w]], #16"]
+    for o in range(outputs):
+        lines += [f"ldr %[x], [%[d{o}]], #4", f"vfma.f32 q{2 * o}, q6, %[x]", f"vfma.f32 q{2 * o + 1}, q7, %[x]"]
+    return assembly([*lines, "le lr, 1b", "2:", *(f"vstrw.32 q{i}, [%[s], #{16 * i}]" for i in sums)])
+
+
+def _operands(outputs: int) -> str:
+    data = "".join(f', [d{o}] "+&r"(d{o})' for o in range(outputs))
+    clobbers = ", ".join(f'"q{i}"' for i in (*range(2 * outputs), 6, 7))
+    return f""": [w] "+&r"(w), [x] "=&r"(x){data}
+            : [n] "r"(terms), [s] "r"(sums)
+            : {clobbers}, "lr", "cc", "memory");"""
+
+
+_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs and {FLOAT_WIDTH} output channels.
+   The data of outputs are `step` elements apart. */
+{ONCE}static void multiply_outputs(
+        float *sums, const float *data, int32_t step, int32_t outputs, const float *weights, int32_t terms) {{
+{FLOATS}
+    for (; outputs >= {OUTPUTS}; outputs -= {OUTPUTS}, data += {OUTPUTS} * step, sums += {OUTPUTS * FLOAT_WIDTH}) {{
+        const float *d0 = data, *d1 = d0 + step, *d2 = d1 + step, *w = weights;
+        uint32_t x;
+        __asm__ volatile(
+{_products(OUTPUTS)}
+            {_operands(OUTPUTS)}
+    }}
+    for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
+        const float *d0 = data, *w = weights;
+        uint32_t x;
+        __asm__ volatile(
+{_products(1)}
+            {_operands(1)}
+    }}
+#else
+    for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
+        for (int32_t k = 0; k < terms; ++k) {{
+            for (int32_t j = 0; j < {FLOAT_WIDTH}; ++j) {{
+                sums[j] += data[k] * weights[k * {FLOAT_WIDTH} + j];
+            }}
+        }}
+    }}
+#endif
+}}
+"""
+
+
+def _taps(vectors: int, part: bool) -> str:
+    """Sums over taps of vectors of channels, in q4 and on."""
+    then = "t" if part else ""
+    lines = [f"vmov.i32 q{4 + v}, #0" for v in range(vectors)]
+    lines += ["vctp.32 %[left]"] if part else []
+    lines += ["b 3f", "1:", "dls lr, %[columns]", "2:"]
+    for v in range(vectors):
+        lines += ["vpstt"] if part else []
+        at = f", #{16 * v}" if v else ""
+        lines += [f"vldrw{then}.32 q0, [%[d]{at}]", f"vldrw{then}.32 q1, [%[w]{at}]", f"vfma.f32 q{4 + v}, q0, q1"]
+    lines += ["add %[d], %[d], %[column]", "add %[w], %[w], %[between]", "le lr, 2b"]
+    lines += ["add %[d], %[d], %[skip]", "add %[w], %[w], %[omit]", "3:", "subs %[n], %[n], #1", "bge 1b"]
+    return assembly([*lines, *(f"vstrw.32 q{4 + v}, [%[s]], #16" for v in range(vectors))])
+
+
+def _of_taps(vectors: int, more: str = "") -> str:
+    clobbers = ", ".join(f'"q{register}"' for register in (0, 1, *range(4, 4 + vectors)))
+    return f""": [d] "+&r"(d), [w] "+&r"(w), [n] "+&r"(n), [s] "+&r"(sums)
+                : [columns] "r"(columns), [column] "r"(4 * column), [between] "r"(4 * between), [skip] "r"(skip),
+                  [omit] "r"(omit){more}
+                : {clobbers}, "lr", "cc", "memory");"""
+
+
+_MULTIPLY_TAPS = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
+   Data of rows, columns and outputs are `row`, `column` and `step` apart, weights `across` and `between`.
+   Sums of an output take a multiple of four. */
+{ONCE}static void multiply_taps_float(
+        float *sums, const float *data, int32_t step, int32_t outputs, int32_t row, int32_t column, int32_t rows,
+        int32_t columns, const float *weights, int32_t across, int32_t between, int32_t channels) {{
+{FLOATS}
+    const int32_t skip = 4 * (row - columns * column), omit = 4 * (across - columns * between);
+    for (; outputs > 0; --outputs, data += step) {{
+        int32_t c = 0;
+        for (; channels - c >= 16; c += 16) {{
+            const float *d = data + c, *w = weights + c;
+            int32_t n = columns > 0 ? rows : 0;
+            __asm__ volatile(
+{_taps(4, part=False)}
+                {_of_taps(4)}
+        }}
+        for (; c < channels; c += 4) {{
+            const float *d = data + c, *w = weights + c;
+            int32_t n = columns > 0 ? rows : 0;
+            __asm__ volatile(
+{_taps(1, part=True)}
+                {_of_taps(1, ', [left] "r"(channels - c)')}
+        }}
+    }}
+#else
+    for (; outputs > 0; --outputs, data += step, sums += (channels + 3) / 4 * 4) {{
+        for (int32_t c = 0; c < channels; ++c) {{
+            sums[c] = 0.0f;
+            for (int32_t i = 0; i < rows; ++i) {{
+                for (int32_t j = 0; j < columns; ++j) {{
+                    sums[c] += data[i * row + j * column + c] * weights[i * across + j * between + c];
+                }}
+            }}
+        }}
+    }}
+#endif
+}}
+"""
+
+FUNCTIONS = [("multiply_outputs", _MULTIPLY_OUTPUTS), ("multiply_taps_float", _MULTIPLY_TAPS)]
+"""The functions, by name."""
+
+NAMES = frozenset(name for name, _ in FUNCTIONS)
+"""The functions, which write through their first pointer only."""

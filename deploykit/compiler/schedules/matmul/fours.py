@@ -1,0 +1,46 @@
+"""Steps of a tile of float32 by a function on vectors of four (`codegen.c.helium_floats`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from tvm import ir, sym
+
+from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH
+from deploykit.compiler.schedules.kernel.pointers import address, run
+from deploykit.compiler.schedules.matmul.tile import Tile
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect
+from deploykit.compiler.tir.values import const, dtype_of, static
+
+Operand = Callable[[Expr, Expr], Expr]
+"""The element that a tile multiplies: of a row and a step, or of a step and a column."""
+
+
+def steps_in_fours(
+    device: Device, tile: Tile, sums: Buffer, left: Operand, right: Operand, count: Expr
+) -> ir.Stmt | None:
+    """`count` steps of a tile; `None` unless both operands are floats in memory, where those of neighbouring rows,
+    steps and columns have the places that the function takes."""
+    if not device.fours or tile.columns != FLOAT_WIDTH or tile.dtype != "float32":
+        return None
+    zero, one = const(0), const(1)
+    rows = [left(const(row), zero) for row in range(tile.rows)]
+    first, onward = rows[0], left(zero, one)
+    start, below, beside = right(zero, zero), right(one, zero), right(zero, one)
+    loads = (*rows, onward, start, below, beside)
+    if not all(isinstance(load, ir.TensorLoad) and dtype_of(load) == "float32" for load in loads):
+        return None
+    known = sym.Analyzer()
+
+    def apart(a: ir.TensorLoad, b: ir.TensorLoad) -> Expr:
+        return known.simplify(b.indices[0] - a.indices[0])
+
+    between = [apart(a, b) for a, b in pairwise(rows)] or [zero]
+    if [static(apart(first, onward)), static(apart(start, below)), static(apart(start, beside))] != [1, FLOAT_WIDTH, 1]:
+        return None
+    if collect(between[0], ir.TensorLoad) or not all(known.can_prove_equal(b, between[0]) for b in between):
+        return None
+    data, weights = (address(load.source, load.indices[0]) for load in (first, start))
+    return run("multiply_outputs", sums, data, between[0], const(tile.rows), weights, count)

@@ -1,0 +1,217 @@
+"""Kernels for Helium: the bits of their assembly on an emulated core, next to those of the same functions in plain C
+and of kernels for any CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnxruntime import InferenceSession
+from onnxruntime.quantization import QuantType
+
+import deploykit
+from deploykit.targets.embedded.boards import find_board
+from deploykit.targets.embedded.boards.image import missing
+from tests.runtime.test_embedded_cpus import quantized
+from tests.seeded import seeded
+
+BOARD = "mps3-an547"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing(find_board(BOARD)) is not None, reason="needs tools for Arm boards"),
+]
+
+WAYS = {"generic": {"cpu": "generic"}, "plain": {"cpu": "cortex-m55"}, "emulated": {"board": BOARD}}
+"""Kernels for any CPU, those for Helium in plain C, and those on a core that has it."""
+
+CHANNELS = (1, 3, 16, 17, 31, 64, 70)
+
+
+def quantised(nodes: Sequence[str], inputs: str, outputs: str, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model of integers. The scales `s` and zero points `z` are those of activations, `t` that of weights."""
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+        quantised ({inputs}) => ({outputs}) <
+            float s = {{0.021}}, float t = {{0.0093}}, float big = {{0.7}}, int8 zero = {{0}}, int8 zi = {{-7}},
+            int8 zo = {{5}}, uint8 zu = {{131}}, uint8 zv = {{17}}
+        > {{ {" ".join(nodes)} }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    return model
+
+
+def weight(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).integers(-127, 128, shape).astype(np.int8)
+
+
+def scales(channels: int) -> np.ndarray:
+    return np.random.default_rng(channels).uniform(0.002, 0.02, channels).astype(np.float32)
+
+
+def bias(channels: int) -> np.ndarray:
+    return np.random.default_rng(channels).integers(-9000, 9000, channels).astype(np.int32)
+
+
+def compare(
+    model: onnx.ModelProto, dims: Mapping[str, tuple[int, int]], sizes: Sequence[Mapping[str, int]], to: Path
+) -> None:
+    """The bits of all outputs at all sizes, on the emulated core, in plain C and of a build for any CPU; and whether
+    ONNX Runtime is at most one step away, which rounds biases."""
+    sessions = {}
+    for name, options in WAYS.items():
+        deploykit.build(model, "embedded", dims, to / name, check=False, **options)
+        sessions[name] = deploykit.open(to / name)
+    text = (to / "emulated" / "kernels.c").read_text()
+    assert "vmladava.s8" in text or "vmullb.s16" in text
+    reference = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for number, size in enumerate(sizes):
+        random = np.random.default_rng(number)
+        given = {}
+        for port in model.graph.input:
+            shape = [size[d.dim_param] if d.dim_param else d.dim_value for d in port.type.tensor_type.shape.dim]
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+            given[port.name] = random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
+        found = {name: session(**given) for name, session in sessions.items()}
+        expected = dict(zip((port.name for port in model.graph.output), reference.run(None, given), strict=True))
+        for output, values in expected.items():
+            for name in ("plain", "emulated"):
+                np.testing.assert_array_equal(found[name][output], found["generic"][output], f"{output} {name} {size}")
+            steps = np.abs(found["emulated"][output].astype(int) - values.astype(int)).max(initial=0)
+            assert steps <= (1 if values.dtype.itemsize == 1 else 0), (output, size)
+    for session in sessions.values():
+        session.close()
+
+
+@pytest.mark.parametrize("sign", ["int8", "uint8"])
+def test_products(sign: str, tmp_path: Path) -> None:
+    """Of any number of rows with depths that fill vectors, do not, and are copied in parts; with one scale and many."""
+    depths = ((1, 2), (15, 5), (16, 4), (33, 9), (64, 70), (1100, 3))
+    zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
+    nodes, weights = [], {}
+    for depth, columns in depths:
+        weights |= {f"w{depth}": weight(depth, columns), f"v{depth}": scales(columns)}
+        weights[f"q{depth}"] = np.zeros(columns, np.int8)
+        nodes += [
+            f"y{depth} = QLinearMatMul(x{depth}, s, {zero}, w{depth}, t, zero, big, {to})",
+            f"p{depth} = QLinearMatMul(x{depth}, s, {zero}, w{depth}, v{depth}, q{depth}, big, {to})",
+            f"i{depth} = MatMulInteger(x{depth}, w{depth}, {zero}, zero)",
+        ]
+    inputs = ", ".join(f"{sign}[n, {depth}] x{depth}" for depth, _ in depths)
+    outputs = ", ".join(
+        f"{kind}[n, {columns}] {name}{depth}"
+        for depth, columns in depths
+        for kind, name in ((sign, "y"), (sign, "p"), ("int32", "i"))
+    )
+    model = quantised(nodes, inputs, outputs, weights)
+    compare(model, {"n": (1, 5)}, [{"n": n} for n in (1, 2, 5)], tmp_path)
+
+
+@pytest.mark.parametrize("sign", ["int8", "uint8"])
+def test_convolutions(sign: str, tmp_path: Path) -> None:
+    """With channels that fill vectors and do not, strides, dilation and padding."""
+    zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
+    forms = (
+        ("3, 3", "pads=[1, 1, 1, 1]"),
+        ("3, 2", "strides=[2, 1], pads=[0, 1, 2, 0]"),
+        ("1, 1", "strides=[1, 2]"),
+        ("2, 3", "dilations=[2, 2], pads=[2, 2, 2, 2]"),
+        ("1, 3", "pads=[0, 1, 0, 1]"),
+    )
+    nodes, weights, outputs = [], {}, []
+    for index, channels in enumerate(CHANNELS):
+        kernel, attributes = forms[index % len(forms)]
+        columns = CHANNELS[-1 - index]
+        weights |= {
+            f"w{channels}": weight(columns, channels, *map(int, kernel.split(", "))),
+            f"t{channels}": scales(columns),
+            f"z{channels}": np.zeros(columns, np.int8),
+            f"b{channels}": bias(columns),
+        }
+        rest = f"t{channels}, z{channels}" if index % 2 else "t, zero"
+        operands = f"x{channels}, s, {zero}, w{channels}, {rest}, big, {to}, b{channels}"
+        nodes.append(f"y{channels} = QLinearConv<{attributes}>({operands})")
+        outputs.append(f"{sign}[n, {columns}, a{channels}, c{channels}] y{channels}")
+    inputs = ", ".join(f"{sign}[n, {channels}, h, w] x{channels}" for channels in CHANNELS)
+    model = quantised(nodes, inputs, ", ".join(outputs), weights)
+    dims = {"n": (1, 2), "h": (3, 7), "w": (3, 6)}
+    compare(model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path)
+
+
+@pytest.mark.parametrize("sign", ["int8", "uint8"])
+def test_depthwise_convolutions(sign: str, tmp_path: Path) -> None:
+    """With channels that fill vectors and do not, over one and two axes, with strides, dilation and padding."""
+    zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
+    forms = ("pads=[1, 1, 1, 1]", "strides=[2, 1], pads=[0, 1, 2, 0]", "", "dilations=[2, 2], pads=[2, 2, 2, 2]")
+    nodes, weights, outputs = [], {}, []
+    channels_of = (3, 16, 31, 130)
+    for index, channels in enumerate(channels_of):
+        kernel = (3, 2) if index % 3 == 1 else (3, 3)
+        weights |= {
+            f"w{channels}": weight(channels, 1, *kernel),
+            f"t{channels}": scales(channels),
+            f"z{channels}": np.zeros(channels, np.int8),
+            f"b{channels}": bias(channels),
+        }
+        rest = f"t{channels}, z{channels}" if index % 2 else "t, zero"
+        operands = f"x{channels}, s, {zero}, w{channels}, {rest}, big, {to}, b{channels}"
+        attributes = ", ".join(part for part in (f"group={channels}", forms[index % len(forms)]) if part)
+        nodes.append(f"y{channels} = QLinearConv<{attributes}>({operands})")
+        outputs.append(f"{sign}[n, {channels}, a{channels}, c{channels}] y{channels}")
+    weights["w1d"] = weight(17, 1, 5)
+    nodes.append(f"y1d = QLinearConv<group=17, pads=[2, 2]>(x1d, s, {zero}, w1d, t, zero, big, {to})")
+    outputs.append(f"{sign}[n, 17, w] y1d")
+    inputs = ", ".join(f"{sign}[n, {channels}, h, w] x{channels}" for channels in channels_of)
+    model = quantised(nodes, f"{inputs}, {sign}[n, 17, w] x1d", ", ".join(outputs), weights)
+    dims = {"n": (1, 2), "h": (3, 7), "w": (3, 6)}
+    compare(model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False)])
+def test_nets(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
+    """Sums that are requantised, for all channels alike and for each."""
+    path = quantized(tmp_path, kind, per_channel=per_channel)
+    found = []
+    for name, options in {"generic": {"cpu": "generic"}, "emulated": {"board": BOARD}}.items():
+        deploykit.build(path, "embedded", {"n": (1, 3), "h": (5, 11)}, tmp_path / name, **options)
+        with deploykit.open(tmp_path / name) as session:
+            inputs = [np.random.default_rng(n).standard_normal((n, 3, h, 9), np.float32) for n, h in ((1, 5), (3, 8))]
+            found.append([session(x=x)["y"] for x in inputs])
+    assert "requantize_rows" in (tmp_path / "emulated" / "kernels.c").read_text()
+    for emulated, generic in zip(found[1], found[0], strict=True):
+        np.testing.assert_array_equal(emulated, generic)
+
+
+def test_floats(tmp_path: Path) -> None:
+    """Convolutions and products with sizes that fill vectors and do not, of numbers and of what is none."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        floats (float[n, 3, h, 7] x, float[n, 40] u) => (
+            float[n, 20, a, 7] c, float[n, 20, b, 4] e, float[n, 9, a, 7] g, float[n, 40] r, float[n, 10] v
+        ) {
+            c0 = Conv<pads=[1, 1, 1, 1]>(x, w0, b0) c = Relu(c0)
+            e0 = Conv<group=20, pads=[2, 1, 2, 1], strides=[1, 2]>(c, w1, b1) e = Relu(e0)
+            g = Conv(c, w2) r0 = MatMul(u, w3) r1 = Add(r0, u) r = Relu(r1) v = MatMul(r, w4)
+        }"""
+    shapes = {"w0": (20, 3, 3, 3), "w1": (20, 1, 5, 3), "w2": (9, 20, 1, 1), "w3": (40, 40), "w4": (40, 10)}
+    model = seeded(text, shapes | {"b0": (20,), "b1": (20,)})
+    dims = {"n": (1, 4), "h": (1, 5)}
+    sessions = []
+    for name, options in WAYS.items():
+        deploykit.build(model, "embedded", dims, tmp_path / name, **options)
+        sessions.append(deploykit.open(tmp_path / name))
+    text = (tmp_path / "emulated" / "kernels.c").read_text()
+    assert all(name in text for name in ("multiply_outputs", "multiply_taps_float", "at_least_f32x4"))
+    for n, h in ((1, 1), (3, 5), (4, 2)):
+        random = np.random.default_rng(n)
+        x, u = (random.standard_normal(shape, np.float32) for shape in ((n, 3, h, 7), (n, 40)))
+        x[0, 0, 0, 5:], u[-1, -1] = (np.inf, -np.inf), np.nan
+        generic, *others = [session(x=x, u=u) for session in sessions]
+        assert all(np.isnan(generic[name]).any() for name in ("c", "r"))
+        for found in others:
+            for output, values in generic.items():
+                np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-5, err_msg=output)
+    for session in sessions:
+        session.close()
