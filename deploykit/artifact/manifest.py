@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from deploykit.artifact.entries import Entry
+from deploykit.artifact.streams import StreamEntry
 from deploykit.artifact.tasks import TaskEntry
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.basics.installation import installed_version
@@ -224,9 +225,9 @@ class Manifest(Entry):
     whether elementwise functions have their shorter forms. `inputs_as` and `outputs_as` give the structure of the
     user's values; they are empty if each is a tensor. If there are several `functions`, they hold the inputs, outputs
     and dims instead of the manifest; the manifest of one of them has the `shared_prefix` of all. `padded` has an entry
-    for each ragged dim that the model has as a padded one. `dynamic` says how a dynamic model is called, `task` what
-    the model is for in the user's terms. `times` gives the seconds of each stage, where the artifact was built in this
-    process."""
+    for each ragged dim that the model has as a padded one. `stream` says which frames a run of a stream takes.
+    `dynamic` says how a dynamic model is called, `task` what the model is for in the user's terms. `times` gives the
+    seconds of each stage, where the artifact was built in this process."""
 
     schema_version: int = SCHEMA_VERSION
     generator: str
@@ -248,6 +249,7 @@ class Manifest(Entry):
     states: StatesEntry | None = None
     shared_prefix: str = ""
     padded: tuple[PaddedEntry, ...] = ()
+    stream: StreamEntry | None = None
     dynamic: DynamicEntry | None = None
     task: TaskEntry | None = None
     files: tuple[FileEntry, ...]
@@ -305,6 +307,7 @@ class Manifest(Entry):
             "states",
             "shared_prefix",
             "padded",
+            "stream",
             "dynamic",
             "task",
             "devices",

@@ -163,8 +163,13 @@ def _view(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     before."""
     del node
     x, tokens = given[0]
-    axis = next((axis for axis, extent in enumerate(y.shape) if isinstance(extent, ir.Expr)), None)
-    if tokens is None or axis is None:
+    if tokens is None:
+        return False
+    dims = {*free_vars(x.shape[tokens.axis])} - {
+        var for axis in (*x.shape[: tokens.axis], *x.shape[tokens.axis + 1 :]) for var in free_vars(axis)
+    }
+    axis = next((axis for axis, extent in enumerate(y.shape) if _counts(extent, dims)), None)
+    if axis is None:
         return False
     return ctx.equal(ctx.product(y.shape[:axis]), ctx.product(x.shape[: tokens.axis]))
 
@@ -215,6 +220,20 @@ def _reduced(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     return bool(named) and tokens.axis not in [axis % x.rank for axis in named]
 
 
+def _normalised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """Channels along axis 1, with numbers that are the same for all tokens."""
+    del ctx, node, y
+    (_, tokens), *others = given
+    return tokens is not None and tokens.axis != 1 and not any(each for _, each in others)
+
+
+def _quantised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """One scale, or one for each position of another axis."""
+    del ctx, y
+    (x, tokens), (scale, _), *_ = given
+    return tokens is not None and (scale.rank == 0 or scale.shape == (1,) or node.axis(x.rank, 1) != tokens.axis)
+
+
 def _rotary(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     """Channels of a head, with angles for each token."""
     del ctx, node, y
@@ -232,6 +251,7 @@ ELEMENTWISE = (
         "Cast",
         "CastLike",
         "Ceil",
+        "Celu",
         "Clip",
         "Cos",
         "Div",
@@ -274,15 +294,18 @@ ELEMENTWISE = (
         "Reciprocal",
         "Relu",
         "Round",
+        "Selu",
         "Sigmoid",
         "Sign",
         "Sin",
         "Softplus",
+        "Softsign",
         "Sqrt",
         "Sub",
         "Sum",
         "Swish",
         "Tanh",
+        "ThresholdedRelu",
     ),
     *("Where", "Xor"),
 )
@@ -305,5 +328,7 @@ RULES: Mapping[str, Rule] = {
     "Slice": _sliced,
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"), _reduced),
     "RotaryEmbedding": _rotary,
+    "BatchNormalization": _normalised,
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantised),
 }
 """By operators of ONNX and `com.microsoft`."""
