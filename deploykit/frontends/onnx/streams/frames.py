@@ -16,6 +16,8 @@ from deploykit.compiler.operators.building.errors import Unsupported
 
 Of: TypeAlias = Literal["sequence", "window", "first"]
 
+CAUSAL = "pad in front of the first frame only (causal), and export the model again"
+
 
 @dataclass(frozen=True)
 class Frames:
@@ -23,18 +25,24 @@ class Frames:
 
     `ahead` zeros are in front of the frames of the full run, which the stream does not have, and which the next
     operator has to count. `behind` is the number of frames at the end of the full run that the stream does not have,
-    because they need frames that are still to come. `length` is the number of frames of a full run over the model's
-    window, if it has one. `padded`: zeros in front of the first frame were used. `endless`: the frames depend on all
-    frames before them, as those of recurrent layers do."""
+    because they need frames that are still to come; `waits` is the node that needs them. `length` is the number of
+    frames of a full run over the model's window, if it has one. `padded`: zeros in front of the first frame were used.
+    `endless`: the frames depend on all frames before them, as those of recurrent layers do."""
 
     axis: int
     step: int = 1
     early: int = 0
     ahead: int = 0
     behind: int = 0
+    waits: str = ""
     length: int | None = None
     padded: bool = False
     endless: bool = False
+
+    def require_no_later(self) -> None:
+        """Raises `Unsupported` if the full run has frames that need later ones."""
+        if self.behind:
+            raise Unsupported(f"{self.waits} pads behind the last frame, which a stream has not: {CAUSAL}")
 
     def at(self, axis: int) -> Frames:
         """The same frames along another axis."""

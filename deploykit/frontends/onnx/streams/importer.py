@@ -197,8 +197,8 @@ class StreamImporter(GraphImporter):
         marks = [self.mark_of(value) for value in inputs]
         if not any(marks) or node.op_type in ("Shape", "Size"):
             results = super()._import(context, node, inputs, scope)
-            if any(self._time_axis(value) is not None for value in results):
-                raise Unsupported("its result has a size that depends on the number of frames")
+            if any(isinstance(value, Value) and not value.is_known for value in results):
+                self._require_no_count(inputs)
             return results
         results, found = self._streamed(context, node, list(inputs), marks)
         for value, mark in zip(results, found, strict=False):
@@ -307,6 +307,7 @@ class StreamImporter(GraphImporter):
         before: tuple[int, ...],
     ) -> list[Mark]:
         """Where the frames of the results are. Raises `Unsupported` if the node mixes them."""
+        self._require_no_count([value for value, _ in given][: _shapes(node)])
         rule = RULES.get(node.op_type)
         if rule is None:
             raise Unsupported("it mixes frames")
@@ -338,8 +339,9 @@ class StreamImporter(GraphImporter):
 
     def _window(self, x: Value, frames: Frames) -> Value:
         """The frames of the window that ends with the newest frame."""
-        if frames.behind or frames.ahead:
-            raise Unsupported("a layer in front of it pads the last frame: a stream does not know which that is")
+        frames.require_no_later()
+        if frames.ahead:
+            raise Unsupported("zeros in front of the frames of a window")
         assert self.asked.window is not None
         assert frames.length is not None
         hop = self.plan.hop
@@ -351,6 +353,7 @@ class StreamImporter(GraphImporter):
         self, ctx: Context, node: Node, operands: Sequence[Value | None], marks: Sequence[Mark]
     ) -> tuple[tuple[AnyValue | None, ...], Sequence[Mark]]:
         """The results of a node all whose operands are without frames."""
+        self._require_no_count(operands)
         results = super()._import(ctx, node, list(operands), self.top)
         window = (self.asked.window or 0) + self.plan.offset
         found = [
@@ -370,6 +373,12 @@ class StreamImporter(GraphImporter):
         if len(axes) > 1:
             raise Unsupported("it has frames along two axes")
         return axes[0] if axes else None
+
+    def _require_no_count(self, operands: Sequence[AnyValue | None]) -> None:
+        """Raises `Unsupported` for an operand that is computed from the number of frames, in the first import."""
+        known = [v.elements for v in operands if isinstance(v, Value) and v.elements is not None]
+        if not self.final and any(self._counts(element) for elements in known for element in elements.flat):
+            raise Unsupported("it computes with the number of frames, which a stream has not")
 
     def _counts(self, extent: IntExpr) -> bool:
         return not isinstance(extent, int) and self.time in free_vars(extent)
@@ -395,8 +404,9 @@ class StreamImporter(GraphImporter):
             raise Unsupported("it is no tensor")
         mark = self.mark_of(value)
         if isinstance(mark, Frames):
-            if mark.behind or mark.ahead:
-                raise Unsupported("its last frames need frames that are still to come: pad in front only (causal)")
+            mark.require_no_later()
+            if mark.ahead:
+                raise Unsupported("it begins with padding, which would need a frame of the stream")
             if self.plan.offset:
                 raise Unsupported("it has frames, beside a result of a window that is no multiple of the hop")
             entry = StreamOutput(name=name, axis=mark.axis, after=mark.early * mark.step)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvm import ir, te, tirx
 
@@ -60,13 +60,13 @@ class Kept:
         self.ports[name] = Port(name, dtype, shape)
         return self.ctx.zeros(name, shape, dtype) if self.old is None else self.old[name]
 
-    def mark(self) -> tuple[dict[str, Port], dict[str, Value]]:
+    def mark(self) -> tuple[dict[Any, Any], ...]:
         """What there is, for `forget_since`."""
-        return dict(self.ports), dict(self.new)
+        return dict(self.ports), dict(self.new), dict(self._made)
 
-    def forget_since(self, mark: tuple[dict[str, Port], dict[str, Value]]) -> None:
+    def forget_since(self, mark: tuple[dict[Any, Any], ...]) -> None:
         """Drop the states that were added since `mark`."""
-        self.ports, self.new = mark
+        self.ports, self.new, self._made = mark
 
     # Frames
 
@@ -76,7 +76,7 @@ class Kept:
             return x
         if past < 0:
             return part(self.ctx, x, axis, -past, x.shape[axis] + past)
-        return stored(x, lambda y, zero: self._joined("past", y, axis, past, zero))
+        return self._once(x, (axis, past), lambda y, zero: self._joined("past", y, axis, past, zero))
 
     def delayed(self, x: Value, axis: int, by: int) -> Value:
         """`x`, in which each frame comes `by` frames later."""
@@ -86,12 +86,18 @@ class Kept:
         """The `length` frames in front of the `newer` newest ones. A run has at least `least` new ones."""
         kept = max(length + newer - least, 0)
         start = kept + x.shape[axis] - newer - length
-        return stored(
-            x,
-            lambda y, zero: part(
-                self.ctx, self._joined("window", y, axis, kept, zero) if kept else y, axis, start, length
-            ),
-        )
+
+        def cut(y: Value, zero: int) -> Value:
+            return part(self.ctx, self._joined("window", y, axis, kept, zero) if kept else y, axis, start, length)
+
+        return self._once(x, (axis, length, newer), cut)
+
+    def _once(self, x: Value, what: tuple[int, ...], function: Stored) -> Value:
+        """A function of a value, which all that ask for it share."""
+        key = (id(x), *what)
+        if key not in self._made:
+            self._made[key] = (x, stored(x, function))
+        return self._made[key][1]
 
     def _joined(self, kind: str, x: Value, axis: int, count: int, zero: int) -> Value:
         shape = [count if each == axis else n for each, n in enumerate(x.shape)]
@@ -126,6 +132,7 @@ class Kept:
         return before
 
     _before: Value | None = field(default=None, init=False)
+    _made: dict[tuple[int, ...], tuple[Value, Value]] = field(default_factory=dict, init=False)
 
     def cleared(self, x: Value, frames: Frames, past: int, least: bool = False) -> Value:
         """`x`, which has `past` frames in front of the new ones, with zeros in the place of frames that are not of the

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.frontends.onnx.attributes import AUTO_PADS, axis_attribute
-from deploykit.frontends.onnx.streams.frames import Frames, Now, Reach, placed
+from deploykit.frontends.onnx.streams.frames import CAUSAL, Frames, Now, Reach, placed
 from deploykit.frontends.onnx.tensors import elements
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
 MOVES_ZEROS = frozenset({"Cast", "Expand", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """Operators that make zeros of zeros."""
-
-CAUSAL = "pad in front of the first frame instead (causal), and export the model again"
 
 Mark: TypeAlias = "Frames | Now | None"
 """What is known of the frames of a value; None: it does not depend on the stream."""
@@ -53,12 +51,13 @@ def windowed(node: Node, x: Value, frames: Frames, kernel: Sequence[object], kep
     front of the new ones."""
     reach = reach_of(node, kernel, frames)
     rank, place = len(kernel), frames.axis - 2
-    if frames.behind:
-        raise Unsupported(f"frames that it reads need later ones: {CAUSAL}")
+    frames.require_no_later()
     found = placed(frames, reach)
     if found.frames.length == 1 and reach.stride > 1:
         reach = replace(reach, stride=1)  # a window has one of them
         found = placed(frames, reach)
+    if found.frames.behind:
+        found = replace(found, frames=replace(found.frames, waits=f"{node.op_type} '{node.name}'"))
     least = node.op_type == "MaxPool" and reach.before > 0
     if least and frames.ahead:
         raise Unsupported("it pads frames that are padded already")
@@ -87,8 +86,9 @@ def recurrent(
     """The operands of a recurrent layer that goes on from its states, and the names of these states."""
     if node.string("direction", "forward").lower() != "forward":
         raise Unsupported("it reads the last frame first: a stream can only have layers that read forward")
-    if frames.early or frames.ahead or frames.behind:
-        raise Unsupported(f"a layer in front of it needs frames around the first or the last one: {CAUSAL}")
+    frames.require_no_later()
+    if frames.early or frames.ahead:
+        raise Unsupported(f"a layer in front of it has fewer frames than the stream: {CAUSAL}")
     batch_first = node.int("layout", 0) == 1
     if frames.axis != int(batch_first):
         raise Unsupported("frames are not the axis that it goes along")
@@ -103,7 +103,7 @@ def recurrent(
     names = []
     for place, kind in ((5, "h"), (6, "c"))[: 2 if node.op_type == "LSTM" else 1]:
         if operands[place] is not None and not _is_zero(node.inputs[place]):
-            raise Unsupported("its first state is not zeros, which states of a stream begin with")
+            raise Unsupported("its first state is given, and that of a stream is zeros: export the model without it")
         name, operands[place] = kept.state(kind, x.dtype, shape)
         names.append(name)
     return operands[: 8 if node.op_type == "LSTM" else 6], names

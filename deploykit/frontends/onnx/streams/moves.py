@@ -56,7 +56,8 @@ def _padded(ctx: Context, node: Node, operands: Operands, x: Frames, kept: Kept)
     left: list[int | None] = list(amounts)
     left[place] = left[place + len(axes)] = 0
     length = None if x.length is None else x.length + front + end
-    frames = replace(x, ahead=x.ahead + front, behind=x.behind + end, length=length)
+    waits = f"{node.op_type} '{node.name}'" if end > 0 else x.waits
+    frames = replace(x, ahead=x.ahead + front, behind=x.behind + end, waits=waits, length=length)
     if not any(left):
         return value, frames, None
     return value, frames, [ctx.known(left), *operands[2:]]
