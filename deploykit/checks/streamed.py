@@ -99,7 +99,7 @@ class StreamedForm:
     def _count(self, joined: np.ndarray, output: StreamOutput) -> int:
         """How many frames of an output to compare: those of the frames that the model runs on."""
         assert output.axis is not None
-        size = joined.shape[output.axis]
+        size = int(joined.shape[output.axis])
         more = self.total - self._length()
         return size if not more else size - more * size // self.total
 

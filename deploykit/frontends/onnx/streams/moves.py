@@ -42,7 +42,7 @@ def _padded(ctx: Context, node: Node, operands: Operands, x: Frames, kept: Kept)
     amounts = [int(n) if isinstance(n, int) else None for n in ctx.ints(operands[1])]
     axes = list(range(value.rank))
     if len(operands) > 3 and operands[3] is not None:
-        axes = [int(axis) % value.rank for axis in ctx.ints(operands[3])]  # type: ignore[call-overload]
+        axes = [int(axis) % value.rank for axis in ctx.ints(operands[3])]
     if x.axis not in axes:
         return value, x, operands[1:]
     place = axes.index(x.axis)
@@ -73,7 +73,7 @@ def _sliced(ctx: Context, node: Node, operands: Operands, x: Frames, kept: Kept)
     starts, ends, axes, steps = [*operands[1:], None, None][:4]
     if starts is None or ends is None or any(v is not None and not v.is_known for v in (starts, ends, axes, steps)):
         return None
-    places = list(range(len(ctx.ints(starts)))) if axes is None else [int(a) % value.rank for a in ctx.ints(axes)]  # type: ignore[call-overload]
+    places = list(range(len(ctx.ints(starts)))) if axes is None else [int(a) % value.rank for a in ctx.ints(axes)]
     if x.axis not in places:
         return None
     if len(places) > 1 or (steps is not None and ctx.ints(steps) != [1]):
