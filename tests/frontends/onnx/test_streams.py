@@ -227,6 +227,25 @@ SEQUENCES = {
         "(float[batch,3,time] x) => (float[batch,3,t] y) { a = Conv(x,w) s = Slice(x,start,end,axis) y = Add(a,s) }",
         w=(3, 3, 3), start=axes(1), end=axes(-1), axis=axes(2),
     ),
+    "residual-first": model(
+        "(float[batch,3,time] x) => (float[batch,3,t] y) { s = Slice(x,start,end,axis) a = Conv<dilations=[2]>(x,w)"
+        " y = Add(a,s) }",
+        w=(3, 3, 3), start=axes(4), end=axes(2**62), axis=axes(2),
+    ),
+    "padded-residual": model(
+        "(float[batch,1,time,4] x) => (float[batch,1,time,4] y) { p = Pad(x,pads) a = Conv(p,w) y = Add(x,a) }",
+        w=(1, 1, 3, 3), pads=axes(0, 0, 2, 1, 0, 0, 0, 1),
+    ),
+    "largest": model(
+        "(float[batch,3,time] x) => (float[batch,time] y, float[batch,1,time] z) { a = Conv<pads=[2,0]>(x,w)"
+        " i = ArgMax<axis=1,keepdims=0>(a) y = Cast<to=1>(i) z = ReduceLogSumExp<axes=[1]>(a) }",
+        w=(3, 3, 3),
+    ),
+    "softmax": model(
+        "(float[batch,time,3] x) => (float[batch,time,4] y) { a = MatMul(x,w) b = LayerNormalization(a,n,n)"
+        " s = Softmax<axis=-1>(b) y = Identity(s) }",
+        w=(3, 4), n=(4,),
+    ),
     "sound": model(
         "(float[batch,1,time] x) => (float[batch,5,t] y) { a = Conv<strides=[16]>(x,w) r = Abs(a)"
         " b = Conv<pads=[2,0]>(r,v) m = MaxPool<kernel_shape=[3],pads=[2,0]>(b) y = Relu(m) }",
@@ -334,6 +353,15 @@ def test_what_no_stream_can_compute_is_refused(reason: str, tmp_path: Path) -> N
     )  # fmt: skip
     with pytest.raises(UnsupportedModelError, match=f"(?s){reason}"):
         deploykit.build(source, "host", None, tmp_path / "out", stream="time")
+
+
+def test_softmax_over_channels_and_frames_is_refused(tmp_path: Path) -> None:
+    """Before opset 13, Softmax over axis 1 takes all axes behind it in."""
+    source = model("(float[1,3,time] x) => (float[1,3,time] y) { y = Softmax<axis=1>(x) }")
+    deploykit.build(source, "host", None, tmp_path / "now", stream="time")
+    source.opset_import[0].version = 11
+    with pytest.raises(UnsupportedModelError, match="it mixes frames"):
+        deploykit.build(source, "host", None, tmp_path / "then", stream="time")
 
 
 @pytest.mark.parametrize(

@@ -220,11 +220,18 @@ def _reduced(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     return bool(named) and tokens.axis not in [axis % x.rank for axis in named]
 
 
+def _softmax(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """Before opset 13, all axes from one on are one."""
+    rule = _along(-1) if node.opset >= 13 or node.domain else _along(1, rest=True)
+    return rule(ctx, node, given, y)
+
+
 def _normalised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     """Channels along axis 1, with numbers that are the same for all tokens."""
-    del ctx, node, y
+    del ctx, y
     (_, tokens), *others = given
-    return tokens is not None and tokens.axis != 1 and not any(each for _, each in others)
+    apart = tokens is not None and tokens.axis != 1 and not any(each for _, each in others)
+    return apart and node.int("training_mode", 0) == 0
 
 
 def _quantised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
@@ -310,11 +317,15 @@ ELEMENTWISE = (
     *("Where", "Xor"),
 )
 
+REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(("SkipSimplifiedLayerNormalization", "SkipLayerNormalization"), _last),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), _along(-1, rest=True)),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "TopK", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(("TopK", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _along(0)),
     "MatMul": _product,
     "Gemm": _gemm,
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), _stored_product),
@@ -326,7 +337,7 @@ RULES: Mapping[str, Rule] = {
     "Concat": _concat,
     **dict.fromkeys(("Expand", "Tile"), _repeated),
     "Slice": _sliced,
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"), _reduced),
+    **dict.fromkeys((f"Reduce{name}" for name in REDUCED), _reduced),
     "RotaryEmbedding": _rotary,
     "BatchNormalization": _normalised,
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantised),

@@ -39,6 +39,7 @@ from deploykit.frontends.onnx.streams.frames import Frames, Now
 from deploykit.frontends.onnx.streams.kept import Kept
 from deploykit.frontends.onnx.streams.layers import RECURRENT, WINDOWS, Mark, after, recurrent, windowed
 from deploykit.frontends.onnx.streams.moves import MOVES, moved
+from deploykit.frontends.onnx.views import View
 
 if TYPE_CHECKING:
     from deploykit.compiler.dims.expressions import IntExpr
@@ -93,7 +94,7 @@ class StreamImporter(GraphImporter):
         self.kept: Kept
         self.marks: dict[int, tuple[Value, Frames | Now]] = {}
         self.noted: dict[str, tuple[Mark, ...]] = {}
-        self.mixing: dict[str, None] = {}
+        self.mixing: dict[str, str] = {}
         self.hop = 1
         self.outputs: list[StreamOutput] = []
 
@@ -185,6 +186,12 @@ class StreamImporter(GraphImporter):
         found = self.marks.get(id(value))
         return None if found is None else found[1]
 
+    def node(self, context: Context, source: ir.Node | View, scope: Scope, opsets: Mapping[str, int]) -> None:
+        super().node(context, source, scope, opsets)
+        marks = self.noted.get(source.outputs[0].name or "", ()) if scope is self.top else ()
+        for value, mark in zip(source.outputs, marks, strict=False):
+            self._mark(scope.get(value.name or ""), mark)
+
     def _import(
         self, context: Context, node: Node, inputs: list[AnyValue | None], scope: Scope
     ) -> tuple[AnyValue | None, ...]:
@@ -195,14 +202,17 @@ class StreamImporter(GraphImporter):
             if any(self.mark_of(scope.get(name)) for name in names):
                 raise Unsupported("control flow that depends on frames")
         marks = [self.mark_of(value) for value in inputs]
+        for value, mark in zip(inputs, marks, strict=True):
+            if mark is None and self._time_axis(value) is not None:
+                raise Unsupported("it is not known which frames it reads")
         if not any(marks) or node.op_type in ("Shape", "Size"):
             results = super()._import(context, node, inputs, scope)
             if any(isinstance(value, Value) and not value.is_known for value in results):
                 self._require_no_count(inputs)
             return results
         results, found = self._streamed(context, node, list(inputs), marks)
-        for value, mark in zip(results, found, strict=False):
-            self._mark(value, mark)
+        # The same tensor may be several values, with their frames at different places.
+        results = tuple(replace(each) if isinstance(each, Value) and each in inputs else each for each in results)
         self.noted[node.outputs[0].name or ""] = tuple(found)
         return results
 
@@ -225,12 +235,11 @@ class StreamImporter(GraphImporter):
             if node.op_type in RECURRENT:
                 return self._recurrent(ctx, node, operands, first)
             if node.op_type in MOVES:
-                found_ = moved(ctx, node, operands, first, self.kept)
-                if found_ is not None:
-                    value, mark, rest = found_
-                    if rest is None:
-                        return (value,), [mark]
-                    operands, marks = [value, *rest], [mark, *[None] * len(rest)]
+                place = moved(ctx, node, operands, first, self.kept)
+                if place is not None:
+                    value, mark, rest = place
+                    results = (value,) if rest is None else super()._import(ctx, node, [value, *rest], self.top)
+                    return results, [mark]
         return self._apart(ctx, node, operands, marks)
 
     def _recurrent(
@@ -330,7 +339,7 @@ class StreamImporter(GraphImporter):
             raise Unsupported(f"{why}, and what it reads depends on all frames so far")
         if self.asked.window is None:
             raise Unsupported(f"{why}: say how many frames there are to be, as in --stream {self.asked.dim}=50")
-        self.mixing[node.outputs[0].name or ""] = None
+        self.mixing[node.outputs[0].name or ""] = f"{node.op_type} '{node.name}'"
         found = [
             self._window(value, mark) if value is not None and isinstance(mark, Frames) else value
             for value, mark in zip(operands, marks, strict=True)
@@ -403,6 +412,8 @@ class StreamImporter(GraphImporter):
         if not isinstance(value, Value) or value is POISON:
             raise Unsupported("it is no tensor")
         mark = self.mark_of(value)
+        if mark is None and self._time_axis(value) is not None:
+            raise Unsupported("it is not known which frames it has")
         if isinstance(mark, Frames):
             mark.require_no_later()
             if mark.ahead:
@@ -418,7 +429,8 @@ class StreamImporter(GraphImporter):
         return value, StreamOutput(name=name, of="sequence" if mark is None else mark.of)
 
     def _notes(self) -> list[str]:
-        return [
+        window = [f"{name} reads all frames of the window in each run" for name in self.mixing.values()]
+        return window + [
             f"'{each.name}' is that of the model for the first window of {self.asked.window} frames; later ones have "
             "frames where the model has padding in front of its window"
             for each in self.outputs
