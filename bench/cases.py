@@ -77,6 +77,7 @@ GENERATED = (
         {"batch": (1, 4), "height": (16, 512), "width": (16, 512)},
         _sizes("batch height width", (1, 128, 128), (1, 256, 256), (1, 192, 320)),
     ),
+    _generated("tcn", {**_BATCH, "time": (1, 512)}, _sizes("batch time", (1, 1), (1, 100), (8, 100))),
     _generated("lstm", _TEXT, _sizes("batch seq", (1, 32), (1, 128), (8, 32)), {"ids": RandomSource(0, 0, 9999)}),
     _generated("dscnn", _BATCH, _sizes("batch", (1,), (8,))),
     _generated("encoder", {**_BATCH, "seq": (1, 128)}, _sizes("batch seq", (4, 64)), {"ids": RandomSource(0, 0, 999)}),

@@ -21,6 +21,7 @@ from bench.models.minilm import minilm
 from bench.models.mlp import mlp
 from bench.models.mobilenet import mobilenet
 from bench.models.mobilenet_int8 import mobilenet_int8
+from bench.models.tcn import tcn
 from bench.models.unet import unet
 from bench.models.vit import vit
 
@@ -35,6 +36,7 @@ MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "mlp": mlp,
     "mobilenet": mobilenet,
     "mobilenet_int8": mobilenet_int8,
+    "tcn": tcn,
     "unet": unet,
     "vit": vit,
 }

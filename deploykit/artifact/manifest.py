@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from deploykit.artifact.entries import Entry
+from deploykit.artifact.streams import StreamEntry
 from deploykit.artifact.tasks import TaskEntry
 from deploykit.basics.dtypes import logical_dtype
 from deploykit.basics.installation import installed_version
@@ -225,6 +226,7 @@ class Manifest(Entry):
     `inputs_as` and `outputs_as` give the structure of the user's values; they are empty if each is a tensor. If there
     are several `functions`, they hold the inputs, outputs and dims instead of the manifest; the manifest of one of them
     has the `shared_prefix` of all. `padded` has an entry for each ragged dim that the model has as a padded one.
+    `stream` says which frames a run of a stream takes.
     `dynamic` says how a dynamic model is called, `task` what the model is for in the user's terms. `times` gives the
     seconds of each stage, where the artifact was built in this process."""
 
@@ -249,6 +251,7 @@ class Manifest(Entry):
     states: StatesEntry | None = None
     shared_prefix: str = ""
     padded: tuple[PaddedEntry, ...] = ()
+    stream: StreamEntry | None = None
     dynamic: DynamicEntry | None = None
     task: TaskEntry | None = None
     files: tuple[FileEntry, ...]
@@ -307,6 +310,7 @@ class Manifest(Entry):
             "states",
             "shared_prefix",
             "padded",
+            "stream",
             "dynamic",
             "task",
             "devices",

@@ -85,8 +85,9 @@ def sample_inputs(
     if ports is not None:
         arrays |= _random_lengths(manifest, ports, arrays, given, dims)
     later = dims_of_contents(manifest)
-    for dim in manifest.dims:
-        if dim.capacity_of is None and dim.name not in later:
+    longest = longest_dims(manifest, ports) if ports else {}
+    for dim in symbolic_dims(manifest):
+        if dim.name not in later and dim.name not in longest:
             dims.setdefault(dim.name, dim.minimum)
     if ports is not None:
         note_sizes(manifest, ports, {name: arrays[name] for name in ports.lengths if name in arrays}, dims)
@@ -249,7 +250,9 @@ def symbolic_dims(manifest: Manifest) -> tuple[DimEntry, ...]:
     """The dims that inputs have, and the longest lengths of ragged inputs."""
     ports = ragged_ports(manifest)
     longest = longest_dims(manifest, ports).values() if ports else ()
-    return (*(dim for dim in manifest.dims if dim.capacity_of is None), *longest)
+    # The size of a state may be one of an input, too.
+    own = {extent for port in manifest.inputs for extent in port.shape} if manifest.states is not None else set()
+    return (*(dim for dim in manifest.dims if dim.capacity_of is None or dim.name in own), *longest)
 
 
 def _checked_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -5,7 +5,8 @@ within its bounds: the smallest, an odd one and a larger one. Dims are combined 
 together, and crossed (one small, the next large). `checks.samples` says how many bytes random strings have. If the
 artifact's own shape checks refuse default sizes, the check is skipped and says why; sizes that were asked for must be
 accepted. For ragged inputs, the length of the longest instance is such a size (`checks.lengths`); an artifact that was
-converted from a padded model is compared with that model (`checks.padded`).
+converted from a padded model is compared with that model (`checks.padded`). A stream runs part by part, and its model
+on all frames at once (`checks.streamed`).
 
 If an output is out of the tolerance of its dtype, `checks.rounding` measures how far rounding moves the reference.
 An error of that order is not a mismatch: the output is then undecided at these inputs. A check is skipped if the
@@ -33,6 +34,7 @@ from deploykit.checks.comparison import STRING, Difference, Tolerance, compare_v
 from deploykit.checks.lengths import largest_sums, sums_of
 from deploykit.checks.padded import PaddedForm, padded_form, plain
 from deploykit.checks.sources import Input, Source, read_inputs
+from deploykit.checks.streamed import Incomparable, StreamedForm, streamed_form
 from deploykit.errors import ArtifactError, ShapeError, UsageError
 from deploykit.frontends.onnx.quantized_ports import steps_of
 from deploykit.frontends.onnx.reader import read
@@ -92,7 +94,7 @@ class _Trial:
     session: Session
     model: Path
     reference: str
-    padded: PaddedForm | None
+    form: PaddedForm | StreamedForm | None
     run_reference: references.Runner
     sources: Mapping[str, Source]
     tolerance: Tolerance | None = None
@@ -108,8 +110,24 @@ class _Trial:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs of the artifact, as those of the reference are."""
+        if isinstance(self.form, StreamedForm):
+            return self.form.run(self.session, inputs)
         outputs = self.session.run(inputs)
-        return plain(outputs) if self.padded is None else self.padded.comparable(inputs, outputs)
+        return plain(outputs) if self.form is None else self.form.comparable(inputs, outputs)
+
+    def at(self, sizes: Mapping[str, int], *, exact: bool) -> _Trial:
+        """The trial at these sizes, which a stream runs in parts of."""
+        form = streamed_form(self.session.manifest, sizes, exact=exact)
+        return self if form is None else replace(self, form=form, run_reference=form.around(self.run_reference))
+
+    def sampled(self, sizes: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, int]]:
+        """Inputs at these sizes, and the sizes."""
+        manifest = self.session.manifest
+        if not isinstance(self.form, StreamedForm):
+            return samples.sample_inputs(manifest, self.sources, sizes)
+        own = {name: size for name, size in sizes.items() if name != self.form.stream.dim}
+        arrays, dims = samples.sample_inputs(self.form.longer(manifest), self.sources, own)
+        return arrays, {**dims, self.form.stream.dim: self.form.part}
 
 
 def _trial(
@@ -359,10 +377,12 @@ def _sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _check(trial: _Trial, sizes: Mapping[str, int], *, required: bool) -> CheckedRun:
-    manifest = trial.session.manifest
-    arrays, dims = samples.sample_inputs(manifest, trial.sources, sizes)
+    trial = trial.at(sizes, exact=required)
+    arrays, dims = trial.sampled(sizes)
     try:
         actual = trial.run(arrays)
+    except Incomparable as error:
+        return CheckedRun(dims, skipped=str(error))
     except ShapeError as error:
         if required:
             raise
@@ -392,7 +412,7 @@ def _with_spreads(
 ) -> CheckedRun:
     from deploykit.checks.rounding import spreads
 
-    around = trial.padded.around if trial.padded else lambda run: run
+    around = trial.form.around if trial.form else lambda run: run
     found = spreads(trial.model, trial.reference, inputs, expected, trial.compare, around)
     differences = (d.in_roundings(found[d.name]) if d.name in found else d for d in check.differences)
     return replace(check, differences=tuple(differences))

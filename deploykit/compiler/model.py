@@ -11,6 +11,7 @@ from deploykit.errors import UsageError
 if TYPE_CHECKING:
     from tvm import ir, tirx
 
+    from deploykit.artifact.streams import StreamEntry
     from deploykit.artifact.tasks import TaskEntry
     from deploykit.basics.mapped import MappedFile
     from deploykit.compiler.decisions import Declined
@@ -141,9 +142,9 @@ class ImportedModel:
     functions without states. Control flow is a `call_pure_packed` of `deploykit.if` or `deploykit.loop`, with the
     functions of its branches or body (see `deploykit.compiler.operators.building.control_flow`). `padded` says how the
     model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
-    why they are computed together. `task` says what a model with one function is for, if that is known, and
-    `task_files` are the files that it names. `license` is what the model's file says of its licence: a name or a text.
-    """
+    why they are computed together. `stream` says which frames a run of a stream takes. `task` says what a model with
+    one function is for, if that is known, and `task_files` are the files that it names. `license` is what the model's
+    file says of its licence: a name or a text. """
 
     name: str
     module: ir.IRModule
@@ -155,6 +156,7 @@ class ImportedModel:
     state_dims: tuple[Dim, ...] = ()
     padded: tuple[Padded, ...] = ()
     instances: Instances | Declined | None = None
+    stream: StreamEntry | None = None
     task: TaskEntry | None = None
     task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     license: str | None = None

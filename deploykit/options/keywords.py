@@ -16,6 +16,7 @@ class LoadKeywords(TypedDict, total=False):
     seed_input: str | None
     ragged: str | Sequence[str] | Mapping[str, str] | None
     masks: Sequence[str] | None
+    stream: str | None
     weights: str | Path | None
     samples: str | Path | None
     policy: str | None

@@ -51,11 +51,21 @@ class OnnxOptions:
         many=True,
     )
 
+    stream: str | None = option(
+        None,
+        "Run on new frames only: the dim that counts frames [b]time[/], or an axis of an input [b]x:2[/]; with the "
+        "frames of its window [b]time=50[/], for a model that has one and does not say it. What the model needs of "
+        "earlier frames is kept from run to run, until it is reset.",
+        metavar="DIM|INPUT:AXIS",
+    )
+
     generate: bool = GENERATE
     cache: Literal["float32", "float16", "int8"] = CACHE
     keep_bits: bool = KEEP_BITS
 
     def __post_init__(self) -> None:
+        if self.stream is not None and (self.ragged is not None or self.seed_input is not None):
+            raise UsageError("a stream is neither ragged nor does it have an input for a seed")
         if self.masks is not None and self.ragged is None:
             raise UsageError("masks are for a ragged dim, which is not asked for")
 
@@ -83,6 +93,8 @@ class OnnxFrontend:
 
         if isinstance(source, str | Path):
             source = _file(source)
+        if options.stream is not None:
+            return _streamed(source, dims, options.stream)
         if options.ragged is None and options.generate and options.seed_input is None and isinstance(source, Path):
             return _loaded(source, dims, options)
         if options.ragged is None:
@@ -139,6 +151,17 @@ def _loaded(path: Path, dims: DimBounds, options: OnnxOptions) -> ImportedModel:
     note = f"the model takes and gives back what it remembers, as the file says, for {reason}"
     imported = load_onnx(path, dims)  # it is read again: that which was read may be changed
     return replace(imported, notes=(*imported.notes, note))
+
+
+def _streamed(source: Any, dims: DimBounds, stream: str) -> ImportedModel:
+    """The model for new frames."""
+    from deploykit.artifact.manifest import printable
+    from deploykit.frontends.onnx.reader import read
+    from deploykit.frontends.onnx.streams import import_stream
+
+    model = read(source)
+    name = printable(source.stem) if isinstance(source, Path) else (model.graph.name or "model")
+    return import_stream(model, stream, dims, name)
 
 
 def _pairs(ragged: Ragged) -> dict[str, str]:

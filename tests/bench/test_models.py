@@ -16,7 +16,7 @@ from bench.models.cnn import cnn
 from bench.models.quantized import quantize
 from deploykit.checks.verify import verify
 
-SMALL = ("cnn", "dscnn", "encoder", "lstm", "mlp")
+SMALL = ("cnn", "dscnn", "encoder", "lstm", "mlp", "tcn")
 LARGE = [case.name for case in GENERATED if case.name not in SMALL]
 
 

@@ -1,5 +1,5 @@
-"""README and the pages of ragged batches, dynamic models and targets are right: their commands and programs run
-unchanged."""
+"""README and the pages of ragged batches, streams, dynamic models and targets are right: their commands and programs
+run unchanged."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "targets").glob("*.md"))
 README = ROOT / "README.md"
 RAGGED = ROOT / "docs" / "ragged.md"
+STREAMS = ROOT / "docs" / "streams.md"
 BOARDS = ROOT / "docs" / "boards.md"
 HUGGINGFACE = ROOT / "docs" / "huggingface.md"
 DYNAMIC = ROOT / "docs" / "dynamic.md"
+GUIDES = (README, RAGGED, STREAMS, DYNAMIC, HUGGINGFACE, BOARDS)
 NOT_RUN = ("deploykit build model.onnx", "make demo")
 """Commands that are not run: one stands for the reader's own model, the other takes too long."""
 SOURCES = {"c": "app.c", "js": "app.mjs", "html": "app.html", "java": "App.java", "kotlin": "app.kt", "kt": "app.kt"}
@@ -54,7 +56,7 @@ def _asks_for_a_missing_device(text: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, RAGGED, DYNAMIC, HUGGINGFACE, BOARDS, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*GUIDES, *PAGES], ids=lambda page: page.stem)
 def test_the_commands_and_programs_of_a_page_work(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{compiler_commands(tmp_path / 'bin')}"
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}

@@ -59,6 +59,7 @@ def assembled(
         cpu=cpu,
         gpu=gpu,
         padded=model.padded,
+        stream=model.stream,
         task=model.task,
         task_files=model.task_files,
         license=model.license,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from tvm import ir, tirx
 
+    from deploykit.artifact.streams import StreamEntry
     from deploykit.artifact.tasks import TaskEntry
     from deploykit.compiler.batching.model import DynamicModel
     from deploykit.compiler.devices.gpu import Gpu
@@ -353,6 +354,8 @@ class Program:
     """What follows the name of the model in public C symbols, where a library holds the program beside others."""
     padded: tuple[Padded, ...] = ()
     """How the model pads that was converted to a ragged one; see `ImportedModel`."""
+    stream: StreamEntry | None = None
+    """Which frames a run of a stream takes; see `ImportedModel`."""
     task: TaskEntry | None = None
     """What the model computes in the user's terms; see `ImportedModel`."""
     task_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)

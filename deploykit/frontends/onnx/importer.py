@@ -192,9 +192,9 @@ class GraphImporter:
         main = emit_function(builder, "main", params, body)
         self._require_known_dims()
         outputs_as, outputs = self._interface(context, results)
-        ports = _quantized(ports, {value.name: of_input(value) for value in graph.inputs})
+        ports = quantized(ports, {value.name: of_input(value) for value in graph.inputs})
         if self.finish is None:
-            outputs = _quantized(outputs, {value.name: of_output(value) for value in graph.outputs})
+            outputs = quantized(outputs, {value.name: of_output(value) for value in graph.outputs})
         functions = {**dict(self.shared.library.get().functions), **self.shared.functions}
         functions[tvm_ir.GlobalVar("main")] = main
         dims = tuple(d for d in self.dims.values() if isinstance(d, Dim))
@@ -452,7 +452,7 @@ def _check_rank(name: str, declared: ir.Shape | None, value: AnyValue | None) ->
         raise Unsupported(f"'{name}' is declared with rank {len(declared)} and has rank {value.rank}")
 
 
-def _quantized(ports: Sequence[Port], found: Mapping[str | None, Affine | None]) -> tuple[Port, ...]:
+def quantized(ports: Sequence[Port], found: Mapping[str | None, Affine | None]) -> tuple[Port, ...]:
     """Ports with what their integers mean."""
     return tuple(replace(port, quantization=found.get(port.name)) for port in ports)
 

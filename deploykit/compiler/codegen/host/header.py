@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,10 +15,11 @@ from deploykit.compiler.codegen.host.lines import in_comment, shape_text, statem
 from deploykit.compiler.codegen.host.reads import is_static
 from deploykit.compiler.codegen.host.scope import Scope, prefix_of
 from deploykit.compiler.codegen.weights.blob import weights_bytes
-from deploykit.compiler.dims import evaluate, free_vars, interval, to_text
+from deploykit.compiler.dims import evaluate, free_vars, interval, symbolic_upper_bound, to_text
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.model import Port
-from deploykit.compiler.program.ir import ALIGNMENT, Function, Program, RunInstances, States
+from deploykit.compiler.program.ir import ALIGNMENT, BindDim, Function, Program, RunInstances, States
+from deploykit.compiler.program.sizes import element_count
 
 
 def interface_view(program: Program, function: Function, version: str) -> dict[str, Any]:
@@ -197,6 +197,8 @@ def at_upper_bounds(function: Function, exprs: Iterable[IntExpr]) -> list[int] |
 
 
 def bytes_at_bounds(function: Function, port: Port) -> int | None:
-    """Bytes of a port when every dim is at its upper bound; None when they depend on data."""
-    shape = at_upper_bounds(function, port.shape)
-    return None if shape is None else math.prod(shape) * logical_dtype(port.dtype).storage.itemsize
+    """Bytes of a port when every dim is at its upper bound, at most; None when they depend on data without a bound."""
+    data = {step.var: (step.minimum, step.maximum) for step in function.steps if isinstance(step, BindDim)}
+    elements = symbolic_upper_bound(element_count(port.shape), data)
+    most = None if elements is None else at_upper_bounds(function, [elements])
+    return None if most is None else most[0] * logical_dtype(port.dtype).storage.itemsize

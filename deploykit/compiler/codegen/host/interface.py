@@ -47,6 +47,8 @@ def describe(program: Program) -> dict[str, Any]:
         fields["states"] = states_entry(program.states)
     if program.padded:
         fields["padded"] = tuple(PaddedEntry(**asdict(padded)) for padded in program.padded)
+    if program.stream is not None:
+        fields["stream"] = program.stream
     if program.task is not None:
         fields["task"] = program.task
     if program.dynamic is not None:

@@ -163,8 +163,13 @@ def _view(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     before."""
     del node
     x, tokens = given[0]
-    axis = next((axis for axis, extent in enumerate(y.shape) if isinstance(extent, ir.Expr)), None)
-    if tokens is None or axis is None:
+    if tokens is None:
+        return False
+    dims = {*free_vars(x.shape[tokens.axis])} - {
+        var for axis in (*x.shape[: tokens.axis], *x.shape[tokens.axis + 1 :]) for var in free_vars(axis)
+    }
+    axis = next((axis for axis, extent in enumerate(y.shape) if _counts(extent, dims)), None)
+    if axis is None:
         return False
     return ctx.equal(ctx.product(y.shape[:axis]), ctx.product(x.shape[: tokens.axis]))
 
@@ -215,6 +220,27 @@ def _reduced(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     return bool(named) and tokens.axis not in [axis % x.rank for axis in named]
 
 
+def _softmax(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """Before opset 13, all axes from one on are one."""
+    rule = _along(-1) if node.opset >= 13 or node.domain else _along(1, rest=True)
+    return rule(ctx, node, given, y)
+
+
+def _normalised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """Channels along axis 1, with numbers that are the same for all tokens."""
+    del ctx, y
+    (_, tokens), *others = given
+    apart = tokens is not None and tokens.axis != 1 and not any(each for _, each in others)
+    return apart and node.int("training_mode", 0) == 0
+
+
+def _quantised(ctx: Context, node: Node, given: Given, y: Value) -> bool:
+    """One scale, or one for each position of another axis."""
+    del ctx, y
+    (x, tokens), (scale, _), *_ = given
+    return tokens is not None and (scale.rank == 0 or scale.shape == (1,) or node.axis(x.rank, 1) != tokens.axis)
+
+
 def _rotary(ctx: Context, node: Node, given: Given, y: Value) -> bool:
     """Channels of a head, with angles for each token."""
     del ctx, node, y
@@ -232,6 +258,7 @@ ELEMENTWISE = (
         "Cast",
         "CastLike",
         "Ceil",
+        "Celu",
         "Clip",
         "Cos",
         "Div",
@@ -274,24 +301,31 @@ ELEMENTWISE = (
         "Reciprocal",
         "Relu",
         "Round",
+        "Selu",
         "Sigmoid",
         "Sign",
         "Sin",
         "Softplus",
+        "Softsign",
         "Sqrt",
         "Sub",
         "Sum",
         "Swish",
         "Tanh",
+        "ThresholdedRelu",
     ),
     *("Where", "Xor"),
 )
+
+REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(("SkipSimplifiedLayerNormalization", "SkipLayerNormalization"), _last),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), _along(-1, rest=True)),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "TopK", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(("TopK", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _along(0)),
     "MatMul": _product,
     "Gemm": _gemm,
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), _stored_product),
@@ -303,7 +337,9 @@ RULES: Mapping[str, Rule] = {
     "Concat": _concat,
     **dict.fromkeys(("Expand", "Tile"), _repeated),
     "Slice": _sliced,
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"), _reduced),
+    **dict.fromkeys((f"Reduce{name}" for name in REDUCED), _reduced),
     "RotaryEmbedding": _rotary,
+    "BatchNormalization": _normalised,
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantised),
 }
 """By operators of ONNX and `com.microsoft`."""

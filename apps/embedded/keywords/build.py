@@ -1,0 +1,103 @@
+"""Builds the keywords app for a board: `python -m apps.embedded.keywords.build [--board BOARD] [-o DIR]`.
+
+The network is quantised with random words, all but the energies of its bands, and compiled as a stream: a run takes the
+newest samples alone. A recording made here takes the place of a microphone. `make -C DIR run` runs the app in the
+emulator of the board's core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import deploykit
+from apps.embedded.keywords.network import HOP, STRIDES
+from apps.embedded.keywords.sounds import CLASSES, OTHERS, RATE, WORDS, Recording, as_integers, recording
+from apps.embedded.keywords.train import KINDS, window
+from deploykit.quantization.static import quantize
+
+HERE = Path(__file__).parent
+MODEL = HERE / "keywords.onnx"
+SAMPLES = 160
+SEED = 5
+NEW = HOP * STRIDES["second"]
+"""Samples of a run."""
+
+FLOATS = ("bank", "power", "bands", "floor", "log")
+"""What is not quantised: loud and quiet sounds differ too much."""
+
+
+def heard(seed: int) -> Recording:
+    """A recording with each word twice, and as many others."""
+    random = np.random.default_rng(seed)
+    words = [*WORDS, *WORDS, *random.choice(OTHERS, len(WORDS), replace=False)]
+    random.shuffle(words)
+    return recording(words, random)
+
+
+def header(found: Recording) -> str:
+    """`recording.h`: the samples, and where each word ends."""
+    numbers = as_integers(found.samples)[: len(found.samples) // NEW * NEW]
+    rows = [",".join(map(str, numbers[at : at + 24])) for at in range(0, len(numbers), 24)]
+    names = ", ".join(f'"{name}"' for name in CLASSES)
+    words = [f"    {{{end}, {kind}}}," for end, kind in found.ends]
+    return "\n".join(
+        [
+            "/* What the microphone hears. */",
+            "#include <stdint.h>",
+            "",
+            f"#define RATE {RATE}",
+            f"#define NEW {NEW} /* samples of a run */",
+            f"#define SAMPLES {len(numbers)}",
+            f"#define CLASSES {len(CLASSES)}",
+            f"#define WORDS {len(words)}",
+            "",
+            f"static const char* const names[CLASSES] = {{{names}}};",
+            "",
+            "static const struct {",
+            "    long end;  /* in samples */",
+            "    int class; /* 0: none of the words to know */",
+            "} words[WORDS] = {",
+            *words,
+            "};",
+            "",
+            "static const int16_t samples[SAMPLES] = {",
+            *(f"    {row}," for row in rows),
+            "};",
+            "",
+        ]
+    )
+
+
+def build(board: str, output: Path, seed: int = SEED) -> None:
+    """Make the project. Raises what `deploykit.build` raises."""
+    random = np.random.default_rng(SEED)
+    windows = np.stack([window(index % KINDS, random)[0] for index in range(SAMPLES)])
+    with tempfile.TemporaryDirectory(prefix="deploykit-keywords-") as scratch:
+        place = Path(scratch)
+        np.savez(place / "samples.npz", samples=windows.astype(np.float32)[:, None])
+        quantize(MODEL, [place / "samples.npz"], place / "keywords.onnx", keep=FLOATS)
+        dims = {"batch": 1, "frames": NEW}
+        deploykit.build(place / "keywords.onnx", "embedded", dims, output, board=board, stream="samples:2")
+    shutil.copyfile(HERE / "main.c", output / "example" / "main.c")
+    (output / "recording.h").write_text(header(heard(seed)), encoding="ascii")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--board", default="nrf52840dk", help="a name of `deploykit boards`, or the path of a .toml file"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("keywords"))
+    options = parser.parse_args(arguments)
+    build(options.board, options.output)
+    print(f"make -C {options.output} run    listens in the emulator of the core")
+
+
+if __name__ == "__main__":
+    main()

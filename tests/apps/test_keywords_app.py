@@ -1,0 +1,77 @@
+"""The app that knows words: its network, its stream next to windows, and the app on emulated cores."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import deploykit
+from apps.embedded.keywords.build import MODEL, NEW, build, heard
+from apps.embedded.keywords.network import BANDS, WINDOW, energies, gradients, random_weights
+from apps.embedded.keywords.sounds import CLASSES
+from apps.embedded.keywords.train import KINDS, window
+from deploykit.targets.embedded.boards import find_board
+from deploykit.targets.embedded.boards.image import missing
+
+
+def test_it_knows_words_that_it_was_not_trained_on() -> None:
+    random, session = np.random.default_rng(2024), onnxruntime.InferenceSession(MODEL)
+    made = [window(index % KINDS, random) for index in range(240)]
+    samples = np.stack([samples for samples, _ in made]).astype(np.float32)[:, None]
+    (found,) = session.run(None, {"samples": samples})
+    assert (found.argmax(1) == [kind for _, kind in made]).mean() > 0.98
+
+
+def test_gradients_are_slopes() -> None:
+    random = np.random.default_rng(0)
+    weights = {name: array.astype(np.float64) for name, array in random_weights(random).items()}
+    x, classes = random.standard_normal((3, BANDS, 25)), np.array([0, 2, 1])
+    _, found = gradients(weights, x, classes)
+    for name, slopes in found.items():
+        place = np.unravel_index(np.abs(slopes).argmax(), slopes.shape)
+        ends = []
+        for step in (-1e-5, 1e-5):
+            moved = weights[name].copy()
+            moved[place] += step
+            ends.append(gradients({**weights, name: moved}, x, classes)[0])
+        assert (ends[1] - ends[0]) / 2e-5 == pytest.approx(slopes[place], rel=1e-3), name
+
+
+def test_energies_are_those_of_the_network() -> None:
+    """The network computes what it was trained on: louder tones have more energy in their band alone."""
+    times = np.arange(WINDOW) / 8000
+    quiet, loud = (energies(level * np.sin(2 * np.pi * 1000 * times)[None])[0] for level in (0.1, 0.4))
+    band = int(loud.mean(1).argmax())
+    assert (loud - quiet)[band].mean() == pytest.approx(np.log(16), abs=0.01)
+
+
+def test_its_stream_gives_what_windows_give(tmp_path: Path) -> None:
+    deploykit.build(MODEL, "host", {"batch": 1}, tmp_path / "out", stream="samples:2", check=False)
+    samples = heard(3).samples[: 40 * NEW].astype(np.float32)[None, None]
+    whole = onnxruntime.InferenceSession(MODEL)
+    with deploykit.open(tmp_path / "out") as session:
+        for end in range(NEW, samples.shape[2] + 1, NEW):
+            found = session(samples=samples[:, :, end - NEW : end])["probabilities"]
+            assert len(found) == (end >= WINDOW)
+            if len(found):
+                (expected,) = whole.run(None, {"samples": samples[:, :, end - WINDOW : end]})
+                np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("board", "seed"), [("nrf52840dk", 5), ("mps2-an385", 6), ("esp32c3", 7)])
+def test_the_app_hears_all_words_and_no_others(board: str, seed: int, tmp_path: Path) -> None:
+    if reason := missing(find_board(board)):
+        pytest.skip(reason)
+    build(board, tmp_path / "keywords", seed)
+    call = subprocess.run(
+        ["make", "-s", "-C", tmp_path / "keywords", "run"], capture_output=True, text=True, check=False
+    )
+    assert call.returncode == 0, call.stdout + call.stderr
+    assert "8 of 8 words, 0 other sounds taken for words" in call.stdout
+    said = [CLASSES[kind] for _, kind in heard(seed).ends if kind]
+    assert [line.split()[2] for line in call.stdout.splitlines() if " s  " in line] == said
