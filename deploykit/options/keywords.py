@@ -35,6 +35,7 @@ class BuildKeywords(LoadKeywords, total=False):
     fast_math: bool
     index_checks: bool
     exact: bool
+    optimize: Literal["speed", "memory"]
     quantize: str | None
     head: Literal["q4", "q4_1", "q8"] | None
     check: bool | None
