@@ -100,7 +100,7 @@ def test_half_of_the_memory_of_a_mobile_net_is_enough(tmp_path: Path) -> None:
     assert require_same(integers, tmp_path / "int8", batches=(1,), cpu="cortex-m4") < 0.4
     speed, memory = (tmp_path / "int8" / name for name in ("speed", "memory"))
     (note,), sizes = read_manifest(memory).notes, f"{arena(memory):,} bytes of arena instead of {arena(speed):,}"
-    assert note == f"--optimize memory: {sizes}, with no more arithmetic"
+    assert note == f"--optimize memory: {sizes}, with no more arithmetic; 10 kernels in a row run row by row"
     assert not read_manifest(speed).notes
     assert operations(memory) <= operations(speed)
 
@@ -122,6 +122,11 @@ def test_what_cannot_be_a_chain_is_computed_as_usual(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "net").notes == (
         "--optimize memory: no chain of operators takes less memory row by row",
     )
+
+
+def test_a_dim_without_bound_is_told(tmp_path: Path) -> None:
+    deploykit.build(mobile_net("n"), "host", output=tmp_path / "net", optimize="memory")
+    assert read_manifest(tmp_path / "net").notes == ("--optimize memory: it needs an upper bound for every dim",)
 
 
 def test_results_that_others_use_are_whole(tmp_path: Path) -> None:

@@ -44,13 +44,15 @@ Rows = Callable[[str], "RowKernels | Declined"]
 """The kernels for the rows of a kernel, by its name."""
 
 
-def chosen(trace: Trace, rows: Rows, ready: Ready) -> Trace:
-    """`trace`, with chains that run strip by strip; `trace` itself if none lowers the peak."""
+def chosen(trace: Trace, rows: Rows, ready: Ready) -> tuple[Trace, list[Chain]]:
+    """`trace`, with chains that run strip by strip, and these chains."""
     upper = {dim.var: dim.maximum for dim in trace.signature.dims}
     sizes = _Sizes({var: maximum for var, maximum in upper.items() if maximum is not None})
+    chains: list[Chain] = []
     while (chain := _best(trace, rows, sizes)) is not None:
         trace = in_strips(trace, chain, ready)
-    return trace
+        chains.append(chain)
+    return trace, chains
 
 
 def _best(trace: Trace, rows: Rows, sizes: _Sizes) -> Chain | None:

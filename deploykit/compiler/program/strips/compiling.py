@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from deploykit.compiler.program.trace import Pool, Trace
 
 
+OPTION = "--optimize memory"
+
 POINTWISE = ("elementwise", "transpose", "interleave")
 """Rules for the same loops in another order."""
 
@@ -38,10 +40,6 @@ class StripCompiler:
     lower: Callable[[tirx.PrimFunc, str, Cost | None], LoweredKernel]
     _rows: dict[str, RowKernels | Declined] = field(default_factory=dict)
     _ready: dict[tuple[str, int], ReadyKernel] = field(default_factory=dict)
-
-    def in_less_memory(self, trace: Trace) -> Trace:
-        """`trace`, with chains that run strip by strip where that lowers the most bytes that are alive at once."""
-        return chosen(trace, self.rows, self.ready)
 
     def rows(self, name: str) -> RowKernels | Declined:
         """The kernels for the rows of a kernel. They must be scheduled by the same rules, as another one may add
@@ -83,14 +81,17 @@ def in_less_memory(trace: Trace, strips: StripCompiler, placed: Callable[[Trace]
     """The function of a trace, with chains that run strip by strip if its arena is then smaller, and a note that says
     what was done. `placed` gives the buffers of a trace their places, and may change the trace."""
     usual = placed(copied(trace))
-    saving = strips.in_less_memory(trace)
-    if saving is trace:
-        return usual, "--optimize memory: no chain of operators takes less memory row by row"
-    function = placed(copied(saving))
-    before, after = _bytes(usual), _bytes(function)
-    if before is None or after is None or after >= before:
-        return usual, "--optimize memory: no chain of operators takes less memory row by row"
-    return function, f"--optimize memory: {after:,} bytes of arena instead of {before:,}, with no more arithmetic"
+    before = _bytes(usual)
+    if before is None:
+        return usual, f"{OPTION}: it needs an upper bound for every dim"
+    saving, chains = chosen(trace, strips.rows, strips.ready)
+    function = placed(saving) if chains else usual
+    after = _bytes(function)
+    if after is None or after >= before:
+        return usual, f"{OPTION}: no chain of operators takes less memory row by row"
+    lengths = " and ".join(str(len(chain.stages)) for chain in sorted(chains, key=lambda chain: chain.first))
+    kernels = f"{lengths} kernels in a row run row by row"
+    return function, f"{OPTION}: {after:,} bytes of arena instead of {before:,}, with no more arithmetic; {kernels}"
 
 
 def _bytes(function: Function) -> int | None:
