@@ -62,7 +62,9 @@ from deploykit.compiler.program.listing import listing
 from deploykit.compiler.program.overwriting import overwritable_inputs, overwritable_operands
 from deploykit.compiler.program.placement import place
 from deploykit.compiler.program.plan import write_plan
-from deploykit.compiler.program.trace import Pool, trace
+from deploykit.compiler.program.pruning import without_unused_kernels
+from deploykit.compiler.program.strips.compiling import StripCompiler, in_less_memory
+from deploykit.compiler.program.trace import Pool, Trace, trace
 from deploykit.compiler.program.variants import joined
 from deploykit.compiler.ragged.groups import with_groups
 from deploykit.compiler.schedules import Device, schedule_explained
@@ -208,10 +210,12 @@ def compile_program(
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, found, variant, capacities)
-        result = replace(
-            result, notes=(*result.notes, *_kept_notes(explanation, variant), *_bf16_notes(noted, variant))
-        )
+        result = program(model, found, variant, capacities, options)
+        if options.optimize == "speed":
+            smaller = partial(program, model, found, variant, capacities, replace(options, optimize="memory"))
+            result = replace(result, in_less_memory=smaller)
+        told = (*_kept_notes(explanation, variant), *_bf16_notes(noted, variant))
+        result = replace(result, notes=(*result.notes, *told))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
@@ -220,12 +224,14 @@ def compile_program(
 class KernelModule:
     """A Relax module with scheduled kernels, and what is known of each kernel, by name.
 
-    `shaders` holds the kernels for a GPU, which are left unscheduled in `module`. `in_place` gives the inputs that the
-    kernel's result may overwrite, `work` the cost of one call, `decisions` how the kernel is computed, and why."""
+    `unscheduled` has them as they were before. `shaders` holds those for a GPU, which are left unscheduled. `in_place`
+    gives the inputs that the kernel's result may overwrite, `work` the cost of one call, `decisions` how the kernel is
+    computed, and why."""
 
     module: ir.IRModule
     in_place: dict[str, tuple[int, ...]]
     work: dict[str, Cost | None]
+    unscheduled: dict[str, tirx.PrimFunc] = field(default_factory=dict)
     shaders: dict[str, LoweredParts] = field(default_factory=dict)
     decisions: dict[str, KernelDecision] = field(default_factory=dict)
 
@@ -309,7 +315,8 @@ def kernels(
             scheduled[gvar] = kernel.without_attr("tirx.noalias") if inputs else kernel
         else:
             scheduled[gvar] = func
-    return KernelModule(ir.IRModule(scheduled), overwritable, costs, on_gpu, decisions)
+    plain = {gvar.name_hint: func for gvar, func in fused.functions.items() if isinstance(func, tirx.PrimFunc)}
+    return KernelModule(ir.IRModule(scheduled), overwritable, costs, plain, on_gpu, decisions)
 
 
 def in_groups(model: ImportedModel, variant: Variant, note: Note = unheard) -> ImportedModel:
@@ -334,26 +341,46 @@ def _scheduled(func: tirx.PrimFunc, device: Device, chosen: list[Choice]) -> tir
     return result
 
 
-def program(model: ImportedModel, scheduled: KernelModule, variant: Variant, capacities: DimBounds) -> Program:
+def program(
+    model: ImportedModel,
+    scheduled: KernelModule,
+    variant: Variant,
+    capacities: DimBounds,
+    options: CompileOptions = USUAL,
+) -> Program:
     """Lower the kernels and plan the memory."""
+
+    def lowered_for_cpu(func: tirx.PrimFunc, name: str, cost: Cost | None) -> LoweredKernel:
+        units = effort(cost, vectors=variant.device.vector_bits > 0)
+        return lower(func, name, vectorize=variant.vectorize, stack_limit=variant.stack_limit, effort=units)
 
     def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel | LoweredParts:
         name, func = kernel
-        if name in scheduled.shaders:
-            return scheduled.shaders[name]
-        units = effort(scheduled.work[name], vectors=variant.device.vector_bits > 0)
-        return lower(func, name, vectorize=variant.vectorize, stack_limit=variant.stack_limit, effort=units)
+        return scheduled.shaders.get(name) or lowered_for_cpu(func, name, scheduled.work[name])
 
     kernels = {g.name_hint: f for g, f in scheduled.module.functions.items() if isinstance(f, tirx.PrimFunc)}
     ready = dict(zip(kernels, each(lowered, kernels.items()), strict=True))
     pool = Pool(scheduled.module, ready, scheduled.in_place, scheduled.work)
+    schedule = partial(schedule_explained, device=variant.device)
+    strips = StripCompiler(pool, scheduled.unscheduled, schedule, lowered_for_cpu)
     alignment = ALIGNMENT if variant.gpu is None else variant.gpu.alignment
+    resident = isinstance(model, CellsModel)
+    saves = options.optimize == "memory" and variant.gpu is None and model.instances is None and not resident
+
+    def placed(traced: Trace) -> Function:
+        return place(model, traced, capacities, alignment, variant.in_place, resident=resident)
+
     functions: dict[str, Function] = {}
+    notes: list[str] = []
     for signature in callees_first(model, scheduled.module):
         traced = trace(model, signature, pool, functions)
-        resident = isinstance(model, CellsModel)
-        functions[signature.name] = place(model, traced, capacities, alignment, variant.in_place, resident=resident)
+        if saves:
+            functions[signature.name], note = in_less_memory(traced, strips, placed)
+            notes.append(note)
+        else:
+            functions[signature.name] = placed(traced)
     found = assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
+    found = without_unused_kernels(replace(found, notes=(*found.notes, *notes)))
     return with_main(found, model.dynamic, capacities) if isinstance(model, CellsModel) else found
 
 

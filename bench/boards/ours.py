@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import onnx
 
@@ -39,14 +41,19 @@ const void* side_output(void) {{
 """
 
 
+@dataclass(frozen=True)
 class Ours:
+    """`optimize` is what the programs are arranged for."""
+
+    optimize: Literal["speed", "memory"] = "speed"
+
     def missing(self, board: Board, model: onnx.ModelProto) -> str | None:  # noqa: ARG002 - nothing is
         return None
 
     def side(self, board: Board, model: onnx.ModelProto, folder: Path) -> Side:
         """Raises `DeploykitError` if the model cannot be built."""
         artifact = folder / "artifact"
-        deploykit.build(model, target="embedded", board=board.name, output=artifact)
+        deploykit.build(model, target="embedded", board=board.name, optimize=self.optimize, output=artifact)
         headers = sorted(artifact.rglob("*.h"))
         (folder / "calls.c").write_text(_calls(read_manifest(artifact), headers))
         places = dict.fromkeys(header.parent for header in headers)

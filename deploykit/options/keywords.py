@@ -38,6 +38,7 @@ class BuildKeywords(LoadKeywords, total=False):
     index_checks: bool
     exact: bool
     reuse: bool
+    optimize: Literal["speed", "memory"]
     quantize: str | None
     head: Literal["q4", "q4_1", "q8"] | None
     check: bool | None

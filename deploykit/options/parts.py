@@ -106,6 +106,13 @@ class CompileOptions:
         "Compute every row in the same order, whatever the size of the batch: the results of a sequence then have the "
         "same bits alone and in any batch. Products with a single row are slower.",
     )
+    optimize: Literal["speed", "memory"] = option(
+        "speed",
+        "What the program is arranged for. With [b]memory[/], chains of convolutions, poolings and elementwise "
+        "operators compute their tensors a few rows at a time, where that lowers the memory of intermediate results. "
+        "The results have the same bits, and nothing is computed twice. It has no effect on GPUs.",
+        choices=("speed", "memory"),
+    )
 
     reuse: bool = option(
         True,

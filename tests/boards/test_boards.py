@@ -17,6 +17,7 @@ from deploykit.targets.embedded.boards import board_names, cores, find_board
 from deploykit.targets.embedded.boards.footprint import BOARD, read_footprint
 from deploykit.targets.embedded.boards.image import PICOLIBC, compiler_for, emulated_build, missing
 from deploykit.targets.embedded.boards.measuring import sections
+from tests.compiler.program.nets import mobile_net
 from tests.frontends.huggingface.test_texts import folder_of
 from tests.seeded import seeded
 
@@ -156,6 +157,18 @@ def test_a_model_that_does_not_fit_is_refused(model: onnx.ModelProto, tmp_path: 
     deploykit.build(model, "embedded", {"n": (1, most), "h": 16}, tmp_path / "fits", board="arduino-uno-r4")
     with pytest.raises(UsageError, match="RAM"):
         deploykit.build(model, "embedded", {"n": (1, most + 1), "h": 16}, tmp_path / "dist", board="arduino-uno-r4")
+
+
+def test_what_fits_in_less_memory_is_told(tmp_path: Path) -> None:
+    """With `--optimize memory`, and only where that is enough."""
+    net = mobile_net(1)
+    with pytest.raises(UsageError, match=r"It fits with --optimize memory\.$"):
+        deploykit.build(net, "embedded", output=tmp_path / "dist", board="netduinoplus2")
+    deploykit.build(net, "embedded", output=tmp_path / "dist", board="netduinoplus2", optimize="memory")
+    large = mobile_net(1, 96)
+    with pytest.raises(UsageError, match="does not fit") as refused:
+        deploykit.build(large, "embedded", output=tmp_path / "large", board="arduino-uno-r4")
+    assert "--optimize" not in str(refused.value)
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -119,8 +119,11 @@ def always_in_place(trace: Trace) -> None:
 
 
 def _candidates(trace: Trace, step: Launch) -> list[int]:
-    """Positions of the inputs that the kernel may overwrite and that have the size of the result."""
+    """Positions of the inputs that the kernel may overwrite and that have the size of the result: none of a kernel that
+    takes parts of buffers."""
     inputs, written = reads_and_writes(step)
+    if any(tensor in trace.starts for tensor in (*inputs, *written)):
+        return []
     needed = trace.buffers[trace.tensors[written[0]].buffer].elements
     found = {i: trace.buffers[trace.tensors[inputs[i]].buffer].elements for i in trace.pool.in_place[step.kernel]}
     return [position for position, elements in found.items() if _same(elements, needed)]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deploykit.compiler.lowering.kernel import Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from tvm import ir, tirx
@@ -362,6 +362,8 @@ class Program:
     """The files that `task` names."""
     license: str | None = None
     """What the model's file says of its licence; see `ImportedModel`."""
+    in_less_memory: Callable[[], Program] | None = field(default=None, repr=False, compare=False)
+    """Makes the program that `--optimize memory` asks for, if this one was made without it."""
 
     @property
     def level(self) -> str:

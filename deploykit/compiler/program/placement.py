@@ -41,9 +41,10 @@ from deploykit.compiler.program.ir import (
     Tensor,
     Transfer,
 )
+from deploykit.compiler.program.lifetimes import lifetimes, root
 from deploykit.compiler.program.residence import with_transfers
 from deploykit.compiler.program.rewrite import with_reservations
-from deploykit.compiler.program.steps import number_steps, reads_and_writes
+from deploykit.compiler.program.steps import number_steps
 from deploykit.compiler.program.trace import Trace
 from deploykit.compiler.ragged.groups import groups_of
 from deploykit.sessions.structure import Structure
@@ -73,7 +74,7 @@ def place(
         always_in_place(trace)
     grouped = _grouped(model, trace, outputs)
     alias = {target: source for target, source in alias.items() if source not in grouped.kept}
-    lifetimes = _lifetimes(trace, alias)
+    spans = lifetimes(trace, alias)
     sizes = _Sizes(grouped.bounds, capacities)
     requests: list[SlotRequest] = []
     storages: dict[int, Storage] = {}
@@ -89,19 +90,20 @@ def place(
             storages[index] = OutputStorage(outputs[index])
         elif index in updated:
             storages[index] = StateStorage(updated[index])
-        elif index not in alias and index in lifetimes:
-            first, last = lifetimes[index]
+        elif index not in alias and index in spans:
+            first, last = spans[index]
             size = sizes.capacity(index, trace)
             storages[index] = ArenaStorage(len(requests))
             requests.append(SlotRequest(buffer.name, size, first, last))
     for index in alias:
-        root = _root(alias, index)
-        if root in storages:
-            storages[index] = storages[root]
+        owner = root(alias, index)
+        if owner in storages:
+            storages[index] = storages[owner]
     states = bool(signature.states or signature.updated)
     dims = (*signature.dims, *(model.state_dims if states else ()), *sizes.dims)
+    starts = {index: start for index, start in {**trace.starts, **grouped.starts}.items() if not _is_zero(start)}
     tensors = tuple(
-        Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0)), grouped.starts.get(index))
+        Tensor(t.name, t.dtype, t.shape, storages.get(t.buffer, ArenaStorage(0)), starts.get(index))
         for index, t in enumerate(trace.tensors)
     )
     steps = _with_reservations(trace, outputs, sizes, grouped.bounds)
@@ -128,6 +130,10 @@ def _grouped(model: ImportedModel, trace: Trace, outputs: Mapping[int, int]) -> 
     bounds: Bounds = {dim.var: (dim.minimum, dim.maximum) for dim in model.data_dims}
     instances = groups_of(model)
     return Grouped({}, bounds, frozenset()) if instances is None else in_groups(trace, instances, outputs, bounds)
+
+
+def _is_zero(value: IntExpr) -> bool:
+    return isinstance(value, int) and value == 0
 
 
 def _unless_plain(structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
@@ -211,35 +217,6 @@ def _held(trace: Trace, tensor: int, states: Iterable[int]) -> int:
     trace.tensors.append(replace(draft, name=f"{draft.name}_old", buffer=len(trace.buffers) - 1))
     trace.steps.append(Copy(len(trace.tensors) - 1, tensor))
     return len(trace.tensors) - 1
-
-
-def _root(alias: Mapping[int, int], buffer: int) -> int:
-    while buffer in alias:
-        buffer = alias[buffer]
-    return buffer
-
-
-def _lifetimes(trace: Trace, alias: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """The first and last step of each buffer that is touched. An alias counts for its root."""
-    touched: dict[int, list[int]] = {}
-    loops: list[tuple[int, int]] = []
-    for numbered in number_steps(trace.steps):
-        if numbered.last > numbered.number:
-            loops.append((numbered.number, numbered.last))
-        reads, writes = reads_and_writes(numbered.step)
-        for tensor in (*reads, *writes):
-            buffer = _root(alias, trace.tensors[tensor].buffer)
-            touched.setdefault(buffer, []).append(numbered.number)
-    result = {}
-    for buffer, numbers in touched.items():
-        first, last = min(numbers), max(numbers)
-        for start, end in loops:
-            if first < start <= last <= end:
-                last = end
-            if start <= first <= end < last:
-                first = start
-        result[buffer] = (first, last)
-    return result
 
 
 @dataclass

@@ -8,7 +8,7 @@ or memory that `deploykit.compiler.program.placement` places later. The function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +72,9 @@ class Pool:
     cost of a call. `in_place[k]` are the inputs that kernel `k` may write its result over."""
 
     module: ir.IRModule
-    lowered: Mapping[str, Lowered]
+    lowered: MutableMapping[str, Lowered]
     overwritable: Mapping[str, tuple[int, ...]]
-    work: Mapping[str, Cost | None]
+    work: MutableMapping[str, Cost | None]
     constants: list[tuple[str, np.ndarray]] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     in_place: list[tuple[int, ...]] = field(default_factory=list)
@@ -117,6 +117,8 @@ class Trace:
     steps: list[Step] = field(default_factory=list)
     last: list[Step] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    starts: dict[int, IntExpr] = field(default_factory=dict)
+    """The element of its buffer at which a tensor begins that is a part of it."""
 
 
 Bound = Any

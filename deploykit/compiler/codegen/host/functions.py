@@ -226,18 +226,24 @@ _SECTIONS = {
 
 
 def _pointers(scope: Scope) -> Lines:
-    """A pointer for each tensor that steps use, with its shape. The pointers are grouped by where tensors lie."""
+    """A pointer for each tensor that steps use, with its shape unless it is for parts of several shapes. The pointers
+    are grouped by where tensors lie."""
     lines: Lines = []
     for kind, title in _SECTIONS.items():
         used = sorted(scope.reads.tensors)
         indices = [index for index in used if isinstance(scope.function.tensors[index].storage, kind)]
         lines += [title] if indices else []
+        shapes: dict[str, dict[str, int]] = {}
         for index in indices:
-            lines += _pointer(scope, index)
+            shape = shape_text(scope.function.tensors[index].shape)
+            shapes.setdefault(scope.pointer(index), {}).setdefault(shape, index)
+        for found in shapes.values():
+            (shape, index), *others = found.items()
+            lines += _pointer(scope, index, "" if others else f" /* {in_comment(shape)} */")
     return lines
 
 
-def _pointer(scope: Scope, index: int) -> Lines:
+def _pointer(scope: Scope, index: int, comment: str) -> Lines:
     tensor = scope.function.tensors[index]
     match tensor.storage:
         case InputStorage(port):
@@ -252,4 +258,4 @@ def _pointer(scope: Scope, index: int) -> Lines:
         case ArenaStorage(slot):
             place, const = f"(void*)(arena + {scope.expr(scope.function.arena.slots[slot].offset)})", ""
     *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.pointer(index)} = {place};")
-    return [*first, f"{last} /* {in_comment(shape_text(tensor.shape))} */"]
+    return [*first, f"{last}{comment}"]

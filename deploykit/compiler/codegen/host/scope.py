@@ -25,6 +25,7 @@ from deploykit.compiler.program.ir import (
     SetDim,
     StateStorage,
     Step,
+    Storage,
     Transfer,
 )
 from deploykit.compiler.program.sizes import tensor_bytes
@@ -97,7 +98,7 @@ class Scope:
         self._variables: dict[tirx.Var, str] = {
             dim.var: name for dim, name in zip(function.dims, self.dims, strict=True)
         }
-        self._tensors = tuple(names.take(tensor.name) for tensor in function.tensors)
+        self._tensors = tuple(_pointers(function, names))
         data_dims = [var for var in _bound_by(function.steps) if var not in self._variables]
         self._variables |= {var: names.take(var.name) for var in dict.fromkeys(data_dims)}
         self._bounds = {
@@ -148,7 +149,7 @@ class Scope:
         return self._variables[var]
 
     def pointer(self, index: int) -> str:
-        """The identifier of the pointer to a tensor, or to the input or output that it is a part of."""
+        """The identifier of the pointer to a tensor, or to what it is a part of."""
         return self._tensors[index]
 
     def tensor(self, index: int) -> str:
@@ -220,6 +221,17 @@ class Scope:
 def quoted(name: str) -> str:
     """A name as a C string without spaces, as a line may be broken at a space."""
     return c_string(name).replace(" ", r"\040")
+
+
+def _pointers(function: Function, names: Names) -> Iterator[str]:
+    """The identifier of the pointer to each tensor. Tensors of one name at one place, which are parts of it, share
+    it."""
+    known: dict[tuple[str, Storage, str], str] = {}
+    for tensor in function.tensors:
+        place = (tensor.name, tensor.storage, tensor.dtype)
+        if place not in known:
+            known[place] = names.take(tensor.name)
+        yield known[place]
 
 
 def _resumes(steps: Sequence[Step]) -> dict[int, int]:

@@ -16,6 +16,9 @@ from deploykit.targets.embedded.boards.measuring import Measured
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
 
+DEEPER_STACK = 1024
+"""Bytes that are left for what the stack grows by with `--optimize memory`."""
+
 
 def footprint(program: Program, board: Board, constants: Mapping[str, int], measured: Measured | str) -> Footprint:
     """The footprint of a program at the upper bounds of its dims; `constants` are bytes of flash by what they are for.
@@ -91,6 +94,8 @@ def _smaller(program: Program, room: int) -> str:
         if fitting:
             most = sizes[fitting - 1]
             found.append(f"--dim {name}={most}" if most == dim.minimum else f"--dim {name}={dim.minimum}..{most}")
+    if _fits_in_less_memory(program, room):
+        found.append("--optimize memory")
     if found:
         return f"It fits with {' or '.join(found)}"
     least = {name: dim.minimum for name, dim in dims.items()}
@@ -99,6 +104,12 @@ def _smaller(program: Program, room: int) -> str:
     fewer = sum(_tensors(_bounded(program, least)).values())
     at = f" with {' '.join(f'--dim {name}={size}' for name, size in least.items())}" if least else ""
     return f"Its tensors take {fewer:,} bytes at least{at}, and a quarter in 8 bits (`deploykit quantize`)"
+
+
+def _fits_in_less_memory(program: Program, room: int) -> bool:
+    """Whether the tensors fit with `--optimize memory`, with some room for a deeper stack."""
+    smaller = program.in_less_memory
+    return smaller is not None and sum(_tensors(smaller()).values()) + DEEPER_STACK <= room
 
 
 def _bounded(program: Program, bounds: Mapping[str, int]) -> Program:
