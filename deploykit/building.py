@@ -8,6 +8,7 @@ returns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
@@ -108,6 +109,7 @@ def build(
         cpu: the CPU that native kernels are compiled for, `native` for this machine.
         devices: what else to make kernels for, `vulkan`, `opencl`, or `vulkan:discrete` for a class of GPUs.
         format: the form of the artifact, where the target has several; the page of the target describes them.
+        name: the name of the model, by default that of its file; those of several models have commas between them.
         settings: what else the target can be told, by name.
         board: the board that the target `embedded` makes sources for, or the path of a .toml file that describes one.
         fuse: without it each operator keeps its own kernels: slower, but it shows what each computes and costs.
@@ -175,11 +177,12 @@ def build(
         raise UsageError(f"{what} cannot be checked: its results differ by more than rounding")
     else:
         check = FinalCheck(quantization.check) if here else None
+    (name,) = _names(platform.name, 1)
     given = dict(dims or {})
     capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
     with keeping(chosen(CompileOptions, options).reuse):
         return build_artifact(
-            partial(frontend.load, model, given, own),
+            partial(_loaded, frontend, model, given, own, name),
             place,
             Path(output),
             PackageOptions(
@@ -221,6 +224,7 @@ def _build_together(
         raise UsageError(f"--format {platform.format} takes one model, found {len(models)}: build each for itself")
     if watch.dump_dir or watch.stop_after or options.get("check"):
         raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
+    model_names = _names(platform.name, len(models))
     check_output(output)
     quantization = _quantization(options, place, here=False) if _changes(options) else None
     package = PackageOptions(
@@ -233,13 +237,29 @@ def _build_together(
     sweep()
     found = []
     with keeping(chosen(CompileOptions, options).reuse):
-        for model, own, bounds in _for_each(models, dims, options):
+        for (model, own, bounds), name in zip(_for_each(models, dims, options), model_names, strict=True):
             frontend = find_frontend(model)
-            load = partial(frontend.load, model, bounds, own)
+            load = partial(_loaded, frontend, model, bounds, own, name)
             change = None if quantization is None else quantization.quantized
             source = frontend.file(model)
             found.append(compiled(load, place, package, observer, source=source, capacities={}, change=change))
         return write_together([each for each in found if each is not None], several, output, observer)
+
+
+def _names(given: str | None, count: int) -> list[str | None]:
+    """The names for `count` models, None for those of their files. Raises `UsageError` unless each has one."""
+    names = [None] * count if given is None else given.split(",")
+    if len(names) != count:
+        raise UsageError(f"--name takes a name for each of {count} models, found {len(names)}: '{given}'")
+    if not all(name is None or name.strip() for name in names):
+        raise UsageError(f"--name takes names of at least one letter, found '{given}'")
+    return list(names)
+
+
+def _loaded(frontend: Frontend, source: Source, dims: DimBounds, own: Any, name: str | None) -> ImportedModel:
+    """The model, called `name` if there is one."""
+    model = frontend.load(source, dims, own)
+    return model if name is None else replace(model, name=name.strip())
 
 
 def _for_each(

@@ -434,19 +434,19 @@ def write_together(
     output: Path,
     observer: Observer,
 ) -> Together:
-    """Write one artifact of several models, and in a folder for each the artifact of the model alone, in the last of
-    the target's formats. Raises what `write_artifact` raises."""
+    """Write one artifact of several models, and in a folder for each the artifact of the model alone, in its
+    format `alone`. Raises what `write_artifact` raises."""
     names = [prefix_of(programs[0]) for programs, _ in models]
     with observer.stage("emit"):
         if twice := {name for name in names if names.count(name) > 1}:
-            raise UsageError(f"two models are called '{min(twice)}': rename one of the files")
+            raise UsageError(f"two models are called '{min(twice)}': give each its own with --name")
         parts = [(programs, target.emit(programs, options), options) for programs, options in models]
     with artifact_folder(output) as folder:
         with observer.stage("package"):
             written = target.package_together(parts, folder)
         manifests = []
         for name, (programs, emitted, options) in zip(names, parts, strict=True):
-            place, own = folder / name, replace(options, format=target.formats[-1], own=None)
+            place, own = folder / name, replace(options, format=target.alone, own=None)
             place.mkdir(exist_ok=True)
             beside = [file.removeprefix(f"{name}/") for file in written if file.startswith(f"{name}/")]
             manifests.append(package(programs, emitted, target, place, own, observer, beside))

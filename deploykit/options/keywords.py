@@ -31,6 +31,7 @@ class BuildKeywords(LoadKeywords, total=False):
     cpu: str
     devices: Sequence[str]
     format: str
+    name: str | None
     settings: Mapping[str, str] | None
     board: str | None
     fast_math: bool

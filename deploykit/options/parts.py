@@ -46,8 +46,15 @@ class PlatformOptions:
     format: str = option(
         "",
         "The form of the artifact, for targets that have several: for android, aar (a library for Java and Kotlin) or "
-        "so (libraries for C and C++).",
+        "so (libraries for C and C++); for embedded, c (sources for make and CMake), or arduino, platformio, zephyr, "
+        "esp-idf, cmsis-pack or rust, a package for that build system.",
         metavar="FORMAT",
+    )
+    name: str | None = option(
+        None,
+        "The name of the model, by default that of its file: symbols in C, classes and files begin with it. Several "
+        "models have theirs with commas between them, [b]kws,vad[/].",
+        metavar="NAME",
     )
     settings: Mapping[str, str] | None = option(
         None,
@@ -55,7 +62,8 @@ class PlatformOptions:
         "[b]group=com.acme[/], [b]version=1.2.0[/], [b]weights=apart[/], [b]jvm=linux,macos[/], [b]license=MIT[/] and "
         "[b]url=https://...[/]; for webgpu, [b]device=wasm[/] or [b]device=webgpu[/], which leaves "
         "out the files for the other one, and [b]name=@me/cnn[/], [b]version=1.2.0[/] and [b]license=MIT[/] of "
-        "the npm package.",
+        "the npm package; for embedded, [b]version=1.2.0[/], [b]author=Acme[/], [b]url=https://...[/] and "
+        "[b]license=MIT[/] of a package.",
         flags="--set",
         metavar="NAME=VALUE",
         many=True,

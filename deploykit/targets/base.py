@@ -124,9 +124,10 @@ class Target(Protocol):
 
 class TargetOfSeveral(Target, Protocol):
     """A target that makes one artifact of several models, in the first of its formats. With it come those of each model
-    alone, in the last one."""
+    alone, in the format `alone`."""
 
     formats: tuple[str, ...]
+    alone: str
 
     def package_together(
         self, models: Sequence[tuple[Sequence[Program], Mapping[str, bytes], PackageOptions]], folder: Path

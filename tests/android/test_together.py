@@ -157,7 +157,7 @@ def test_a_model_that_generates_beside_another(tmp_path: Path) -> None:
 def test_what_cannot_be_in_one_archive_is_refused(model: onnx.ModelProto, tmp_path: Path) -> None:
     target, out = AndroidTarget(["x86_64"]), tmp_path / "dist"
     for models, options, problem in (
-        ([model, model], {}, "two models are called 'lookup': rename one of the files"),
+        ([model, model], {}, "two models are called 'lookup': give each its own with --name"),
         ([model, next_model()], {"dims": {"q": 3}}, r"no model has a dim 'q': .* has b, n; .* has b$"),
         ([model, next_model()], {"format": "so"}, "--format so takes one model, found 2"),
         ([model, next_model()], {"route": "own"}, "the option 'route' is for"),

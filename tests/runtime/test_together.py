@@ -9,63 +9,17 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 import deploykit
 from deploykit.errors import UsageError
 from deploykit.targets.embedded.boards import find_board
 from deploykit.targets.embedded.boards.image import emulated_build, missing
 from deploykit.targets.embedded.sources import OPTIMIZED, USUAL
-from tests.seeded import seeded
+from tests.runtime.two_models import APP, models, printed
 
-TEXT = '<ir_version: 9, opset_import: ["": 20]> {} (float[n, 8] x) => (float[n, 3] y) {{ a = MatMul(x, w) y = {}(a) }}'
-APP = """
-#include <stdio.h>
-#include "tanh/model.h"
-#include "tanh/weights.h"
-#include "sine/model.h"
-#include "sine/weights.h"
-
-static DK_ALIGNED unsigned char arena[TANH_NET_ARENA_BYTES + SINE_NET_ARENA_BYTES + 1];
-static tanh_net_model first;
-static sine_net_model second;
-static float x[16] = {1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8}, y[6], z[6];
-
-int main(void) {
-    dk_tensor inputs[] = {{x, sizeof x, DK_FLOAT32, 2, {2, 8}}};
-    dk_tensor tanhs[] = {{y, sizeof y, DK_FLOAT32, 2, {0}}}, sines[] = {{z, sizeof z, DK_FLOAT32, 2, {0}}};
-    int i;
-    if (tanh_net_init(&first, &tanh_net_weights, TANH_NET_WEIGHTS_BYTES, arena, sizeof arena) != DK_OK ||
-        sine_net_init(&second, &sine_net_weights, SINE_NET_WEIGHTS_BYTES, arena, sizeof arena) != DK_OK ||
-        tanh_net_run(&first, inputs, tanhs) != DK_OK || sine_net_run(&second, inputs, sines) != DK_OK) {
-        return 1;
-    }
-    for (i = 0; i < 6; ++i) {
-        printf("%.9g %.9g\\n", (double)y[i], (double)z[i]);
-    }
-    return 0;
-}
-""".replace('"tanh/', '"tanh_net/').replace('"sine/', '"sine_net/')
+needs_arm = pytest.mark.skipif(missing(find_board("mps2-an386")) is not None, reason="needs tools for Arm boards")
 WHOLE = ("-Wl,--whole-archive", "-lsine_net", "-ltanh_net", "-ldeploykit", "-Wl,--no-whole-archive", "-lm")
-
-
-def models(folder: Path) -> tuple[list[str], np.ndarray]:
-    """Two files, and what they give for the app's input: an array [6, 2]."""
-    x = np.stack([np.arange(1, 9), -np.arange(1, 9)]).astype(np.float32)
-    files, expected = [], []
-    for name, operator in {"tanh_net": "Tanh", "sine_net": "Sin"}.items():
-        model = seeded(TEXT.format(name, operator), {"w": (8, 3)})
-        onnx.save(model, folder / f"{name}.onnx")
-        files.append(str(folder / f"{name}.onnx"))
-        expected.append(ReferenceEvaluator(model).run(None, {"x": x})[0].reshape(-1))
-    return files, np.stack(expected, axis=1)
-
-
-def printed(*command: object) -> np.ndarray:
-    output = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
-    return np.array([[float(number) for number in line.split()] for line in output.splitlines()])
 
 
 def test_together_they_share_one_core(tmp_path: Path) -> None:
@@ -115,7 +69,7 @@ def test_cmake_gives_them_one_core(together: bool, tmp_path: Path) -> None:
     assert {"kernels.c", "model.c", "weights.c", "deploykit.c", "errors.c"} <= set(optimized)
 
 
-@pytest.mark.skipif(missing(find_board("mps2-an386")) is not None, reason="needs tools for Arm boards")
+@needs_arm
 def test_together_on_a_board(tmp_path: Path) -> None:
     files, expected = models(tmp_path)
     place = tmp_path / "dist"
@@ -127,6 +81,109 @@ def test_together_on_a_board(tmp_path: Path) -> None:
     call = [*compiler, f"-I{place}", tmp_path / "app.c", f"-L{place / 'build'}", *WHOLE, "-o", tmp_path / "app.elf"]
     subprocess.run([*map(str, call)], check=True)
     np.testing.assert_allclose(printed(*build.launcher, tmp_path / "app.elf"), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("board", [None, pytest.param("mps2-an386", marks=needs_arm)])
+def test_built_apart_from_files_of_one_name(board: str | None, tmp_path: Path) -> None:
+    """Every symbol and every macro has the name that the build gave. One core serves both, also where all of each
+    library is linked."""
+    files, expected = models(tmp_path)
+    place = tmp_path / "dist"
+    for file in files:
+        model = tmp_path / f"of-{Path(file).stem}" / "model.onnx"
+        model.parent.mkdir()
+        shutil.copyfile(file, model)
+        name = Path(file).stem
+        deploykit.build(
+            model, "embedded", {"n": (1, 2)}, place / name, name=name, **({"board": board} if board else {})
+        )
+        subprocess.run(["make", "-s", "lib", "-C", place / name], check=True)
+        symbols = public_symbols(place / name / "build" / f"lib{name}.a")
+        assert symbols
+        assert all(symbol.startswith(f"{name}_") for symbol in symbols)
+        assert all(symbol.startswith("dk_") for symbol in public_symbols(place / name / "build" / "libdeploykit.a"))
+        for header in ("model.h", "weights.h"):
+            macros = re.findall(r"#define (\w+)", (place / name / header).read_text())
+            assert macros
+            assert all(macro.startswith(f"{name.upper()}_") for macro in macros)
+    (tmp_path / "app.c").write_text(APP)
+    build = emulated_build(find_board(board)) if board else None
+    compiler = [*build.compiler.command, *build.compiler.flags, *build.options, *build.link] if build else ["gcc"]
+    folders = [f"-L{place / name / 'build'}" for name in ("sine_net", "tanh_net")]
+    call = [*compiler, "-std=c99", f"-I{place}", tmp_path / "app.c", *folders, *WHOLE, "-o", tmp_path / "app"]
+    subprocess.run([*map(str, call)], check=True)
+    launcher = build.launcher if build else ()
+    np.testing.assert_allclose(printed(*launcher, tmp_path / "app"), expected, rtol=1e-5, atol=1e-6)
+
+
+def public_symbols(library: Path) -> list[str]:
+    call = subprocess.run(["nm", "-g", "--defined-only", library], check=True, capture_output=True, text=True)
+    return [line.split()[-1] for line in call.stdout.splitlines() if len(line.split()) == 3]
+
+
+def test_kernels_have_options_of_their_own(tmp_path: Path) -> None:
+    """Of make, for one model and for several, and of CMake: no other file is compiled with them."""
+    files, _ = models(tmp_path)
+    deploykit.build(files[0], "embedded", {"n": 1}, tmp_path / "one")
+    deploykit.build(files, "embedded", {"n": 1}, tmp_path / "several")
+    for folder in ("one", "several"):
+        call = ["make", "-n", "KERNEL_CFLAGS=-ffp-contract=fast"]
+        lines = subprocess.run(
+            call, cwd=tmp_path / folder, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+        compiled = [line for line in lines if " -c " in line]
+        assert len(compiled) >= 6
+        assert all(("-ffp-contract=fast" in line) == ("kernels.c" in line) for line in compiled)
+    if shutil.which("cmake"):
+        options = ["-DDEPLOYKIT_KERNEL_OPTIONS=-ffp-contract=fast", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+        subprocess.run(
+            ["cmake", "-S", tmp_path / "one", "-B", tmp_path / "b", *options], check=True, capture_output=True
+        )
+        commands = json.loads((tmp_path / "b" / "compile_commands.json").read_text())
+        assert all(("-ffp-contract=fast" in each["command"]) == ("kernels.c" in each["file"]) for each in commands)
+
+
+def test_the_example_has_nothing_that_is_not_called(tmp_path: Path) -> None:
+    """With make and with CMake."""
+    files, _ = models(tmp_path)
+    deploykit.build(files[0], "embedded", {"n": 1}, tmp_path / "one")
+    subprocess.run(["make", "-s", "-C", tmp_path / "one"], check=True)
+    examples = [tmp_path / "one" / "build" / "example"]
+    if shutil.which("cmake"):
+        for step in (["-S", tmp_path / "one", "-B", tmp_path / "b"], ["--build", tmp_path / "b"]):
+            subprocess.run(["cmake", *map(str, step)], check=True, capture_output=True)
+        examples.append(tmp_path / "b" / "example")
+    assert "dk_crc32" in public_symbols(tmp_path / "one" / "build" / "libdeploykit.a")
+    for example in examples:
+        symbols = public_symbols(example)
+        assert "dk_crc32" not in symbols
+        assert "tanh_net_run" in symbols
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "message"),
+    [
+        (2, "one", "--name takes a name for each of 2 models, found 1: 'one'"),
+        (1, "one,two", "--name takes a name for each of 1 models, found 2: 'one,two'"),
+        (2, "one,", "--name takes names of at least one letter, found 'one,'"),
+        (1, " ", "--name takes names of at least one letter, found ' '"),
+        (2, "one,one", "two models are called 'one': give each its own with --name"),
+        (2, "a b,a-b", "two models are called 'a_b': give each its own with --name"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(count: int, name: str, message: str, tmp_path: Path) -> None:
+    files, _ = models(tmp_path)
+    given = files if count == 2 else files[0]
+    with pytest.raises(UsageError, match=re.escape(message)):
+        deploykit.build(given, "embedded", {"n": 1}, tmp_path / "dist", name=name)
+
+
+def test_names_of_several(tmp_path: Path) -> None:
+    files, _ = models(tmp_path)
+    deploykit.build([files[0], files[0]], "embedded", {"n": 1}, tmp_path / "dist", name="first, Zweites Netz")
+    subprocess.run(["make", "-s", "-C", tmp_path / "dist"], check=True)
+    for name in ("first", "Zweites_Netz"):
+        assert f"{name}_run" in public_symbols(tmp_path / "dist" / "build" / f"lib{name}.a")
 
 
 def test_a_core_of_another_version_does_not_link(tmp_path: Path) -> None:
@@ -155,5 +212,5 @@ def test_a_header_of_another_version_does_not_compile(tmp_path: Path) -> None:
 
 def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
     files, _ = models(tmp_path)
-    with pytest.raises(UsageError, match="two models are called 'tanh_net': rename one of the files"):
+    with pytest.raises(UsageError, match="two models are called 'tanh_net': give each its own with --name"):
         deploykit.build([files[0], files[0]], "embedded", {"n": 1}, tmp_path / "dist")

@@ -109,7 +109,13 @@ class Process:
 
 
 def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: Path, build: Build) -> None:
-    options = ["-O1", *build.options, *build.compiler.threads, f"-I{folder}", f"-DDK_PREFIX={manifest.prefix}"]
+    options = [
+        "-O1",
+        *build.options,
+        *build.compiler.threads,
+        *_headers(folder, sources),
+        f"-DDK_PREFIX={manifest.prefix}",
+    ]
     options.append(f"-DDK_SHARED_PREFIX={manifest.shared_prefix or manifest.prefix}")
     if manifest.states is not None:
         options.append("-DDK_STATES")
@@ -126,6 +132,11 @@ def _build(sources: Sequence[Path], folder: Path, manifest: Manifest, program: P
             build.compiler.compile_kept(source, made, *options, *(("-O0",) if source.name == "weights.c" else ()))
         objects.append(made)
     build.compiler.link_program(objects, program, *build.options, *build.link)
+
+
+def _headers(folder: Path, sources: Sequence[Path]) -> list[str]:
+    """Where headers are, as options."""
+    return [f"-I{place}" for place in dict.fromkeys((folder, *(source.parent for source in sources)))]
 
 
 def _request(array: np.ndarray) -> bytes:

@@ -39,7 +39,7 @@ static const struct {
 };
 
 static int known_dtype(dk_dtype dtype) {
-    return (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
+    return (size_t)dtype < (sizeof(dtypes) / sizeof(dtypes[0]));
 }
 
 size_t dk_dtype_bytes(dk_dtype dtype) {
@@ -97,7 +97,8 @@ dk_status dk_check_call(
     dk_model* model, const dk_model_descriptor* descriptor, const dk_tensor* inputs, const void* result,
     const char* what
 ) {
-    const char* missing = inputs == NULL && descriptor->input_count > 0 ? "inputs" : result == NULL ? what : NULL;
+    const char* missing =
+        ((inputs == NULL) && (descriptor->input_count > 0)) ? "inputs" : ((result == NULL) ? what : NULL);
     if (missing != NULL) {
         dk_start_error(model);
         dk_add_text(model, "the ");
@@ -112,8 +113,8 @@ int dk_dims_within(const dk_model_descriptor* descriptor, const int64_t* dims) {
     int32_t index;
     for (index = 0; index < descriptor->dim_count; ++index) {
         const dk_dim* dim = &descriptor->dims[index];
-        const int64_t maximum = dim->maximum < 0 ? DK_MAX_EXTENT : dim->maximum;
-        if (dims == NULL || dims[index] < dim->minimum || dims[index] > maximum) {
+        const int64_t maximum = (dim->maximum < 0) ? DK_MAX_EXTENT : dim->maximum;
+        if ((dims == NULL) || (dims[index] < dim->minimum) || (dims[index] > maximum)) {
             return 0;
         }
     }
@@ -135,22 +136,22 @@ dk_status dk_set_arena(dk_model* model, void* arena, size_t bytes) {
     if (model->descriptor == NULL) {
         return fail_blank(model);
     }
-    if (model->refused != DK_OK && model->refused != DK_ERROR_ARENA) {
+    if ((model->refused != DK_OK) && (model->refused != DK_ERROR_ARENA)) {
         return model->refused;
     }
     if (!dk_acquire(&model->busy)) {
         return DK_ERROR_BUSY;
     }
     dk_start_error(model);
-    if (bytes > 0 && !aligned(arena, DK_ALIGNMENT)) {
+    if ((bytes > 0) && !aligned(arena, DK_ALIGNMENT)) {
         dk_add_number(model, "the arena must start at a multiple of ", DK_ALIGNMENT);
         dk_add_text(model, " bytes");
         status = DK_ERROR_ARENA;
-    } else if (arena != NULL && bytes > 0 && bytes < (uint64_t)model->descriptor->arena_least) {
+    } else if ((arena != NULL) && (bytes > 0) && (bytes < (uint64_t)model->descriptor->arena_least)) {
         status = fail_arena(model, model->descriptor->arena_least, (int64_t)bytes);
     } else {
         model->arena = arena;
-        model->arena_bytes = arena == NULL ? 0 : bytes;
+        model->arena_bytes = (arena == NULL) ? 0 : bytes;
         model->refused = DK_OK;
     }
     return dk_release(&model->busy, status);
@@ -166,18 +167,18 @@ dk_status dk_init(
     dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
     size_t arena_bytes
 ) {
-    memset(model, 0, sizeof *model);
+    (void)memset(model, 0, sizeof *model);
     dk_start_error(model);
     model->descriptor = descriptor;
 #ifdef DK_SLICED
     model->steps_left = -1;
 #endif
-    if (weights_bytes != descriptor->weights_bytes || (weights == NULL && weights_bytes != 0)) {
+    if ((weights_bytes != descriptor->weights_bytes) || ((weights == NULL) && (weights_bytes != 0))) {
         dk_add_number(model, "weights: expected ", (int64_t)descriptor->weights_bytes);
-        dk_add_number(model, " bytes, found ", weights == NULL ? 0 : (int64_t)weights_bytes);
+        dk_add_number(model, " bytes, found ", (weights == NULL) ? 0 : (int64_t)weights_bytes);
         return refuse(model, DK_ERROR_WEIGHTS);
     }
-    if (weights_bytes > 0 && !aligned(weights, DK_WEIGHTS_ALIGNMENT)) {
+    if ((weights_bytes > 0) && !aligned(weights, DK_WEIGHTS_ALIGNMENT)) {
         dk_add_number(model, "the weights must start at a multiple of ", DK_WEIGHTS_ALIGNMENT);
         dk_add_text(model, " bytes");
         return refuse(model, DK_ERROR_WEIGHTS);
@@ -202,15 +203,16 @@ dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count
 uint32_t dk_crc32(const void* data, size_t bytes) {
     /* The remainders of four bits. */
     static const uint32_t table[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+        0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
+        0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu,
     };
-    const unsigned char* at = data;
+    const unsigned char* all = data;
     uint32_t rest = 0xffffffffu;
-    for (; bytes > 0; --bytes, ++at) {
-        rest ^= *at;
-        rest = rest >> 4 ^ table[rest & 15];
-        rest = rest >> 4 ^ table[rest & 15];
+    size_t at;
+    for (at = 0; at < bytes; ++at) {
+        rest ^= all[at];
+        rest = (rest >> 4) ^ table[rest & 15u];
+        rest = (rest >> 4) ^ table[rest & 15u];
     }
     return ~rest;
 }
@@ -226,7 +228,7 @@ int64_t dk_tensor_bytes(const dk_tensor* tensor) {
         }
     }
     for (axis = 0; axis < tensor->rank; ++axis) {
-        if (bytes > INT64_MAX / tensor->shape[axis]) {
+        if (bytes > (INT64_MAX / tensor->shape[axis])) {
             return INT64_MAX;
         }
         bytes *= tensor->shape[axis];
@@ -259,7 +261,7 @@ static dk_status
 check_apart(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
     const uintptr_t first = (uintptr_t)tensor->data;
     const uintptr_t start = (uintptr_t)model->arena;
-    if (bytes <= 0 || first >= start + model->arena_bytes || start >= first + (uintptr_t)bytes) {
+    if ((bytes <= 0) || (first >= (start + model->arena_bytes)) || (start >= (first + (uintptr_t)bytes))) {
         return DK_OK;
     }
     dk_start_port_error(model, kind, name);
@@ -269,12 +271,12 @@ check_apart(dk_model* model, const char* kind, const char* name, const dk_tensor
 
 static dk_status
 check_memory(dk_model* model, const char* kind, const char* name, const dk_tensor* tensor, int64_t bytes) {
-    if (bytes > 0 && tensor->data == NULL) {
+    if ((bytes > 0) && (tensor->data == NULL)) {
         dk_start_port_error(model, kind, name);
         dk_add_text(model, " has no data");
         return DK_ERROR_BUFFER;
     }
-    if (bytes > 0 && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
+    if ((bytes > 0) && !aligned(tensor->data, dk_dtype_bytes(tensor->dtype))) {
         dk_start_port_error(model, kind, name);
         dk_add_text(model, " is not aligned for ");
         dk_add_text(model, dk_dtype_name(tensor->dtype));
@@ -297,14 +299,14 @@ static dk_status check_input(dk_model* model, const dk_port* port, const dk_tens
         dk_add_number(model, ": expected rank ", port->rank);
         dk_add_text(model, " [");
         for (axis = 0; axis < port->rank; ++axis) {
-            dk_add_text(model, axis == 0 ? "" : ", ");
+            dk_add_text(model, (axis == 0) ? "" : ", ");
             dk_add_text(model, port->shape[axis].text);
         }
         dk_add_number(model, "], found rank ", tensor->rank);
         return DK_ERROR_SHAPE;
     }
     for (axis = 0; axis < tensor->rank; ++axis) {
-        if (tensor->shape[axis] < 0 || tensor->shape[axis] > DK_MAX_EXTENT) {
+        if ((tensor->shape[axis] < 0) || (tensor->shape[axis] > DK_MAX_EXTENT)) {
             dk_start_port_error(model, "input", port->name);
             dk_add_number(model, " axis ", axis);
             dk_add_number(model, ": no tensor has extent ", tensor->shape[axis]);
@@ -368,10 +370,10 @@ static dk_status bind_axis(dk_model* model, int32_t input, int32_t axis, int64_t
         add_first_use(model, index, *value);
         return DK_ERROR_SHAPE;
     }
-    if (found < dim->minimum || (dim->maximum >= 0 && found > dim->maximum)) {
+    if ((found < dim->minimum) || ((dim->maximum >= 0) && (found > dim->maximum))) {
         start_axis_error(model, input, axis);
         dk_add_text(model, ": expected ");
-        dk_add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, found);
+        dk_add_bounds(model, dim->minimum, (dim->maximum < 0) ? INT64_MAX : dim->maximum, found);
         return DK_ERROR_SHAPE;
     }
     *value = found;
@@ -382,7 +384,7 @@ static dk_status bind_input(dk_model* model, const dk_tensor* inputs, int32_t in
     const dk_port* port = &model->descriptor->inputs[input];
     dk_status status = check_input(model, port, &inputs[input]);
     int32_t axis;
-    for (axis = 0; axis < port->rank && status == DK_OK; ++axis) {
+    for (axis = 0; (axis < port->rank) && (status == DK_OK); ++axis) {
         const dk_axis* expected = &port->shape[axis];
         if (expected->dim >= 0) {
             status = bind_axis(model, input, axis, inputs[input].shape[axis], &dims[expected->dim]);
@@ -394,12 +396,12 @@ static dk_status bind_input(dk_model* model, const dk_tensor* inputs, int32_t in
 }
 
 static dk_status check_capacity_dim(dk_model* model, const dk_dim* dim, int64_t value) {
-    if (value >= dim->minimum && (dim->maximum < 0 || value <= dim->maximum)) {
+    if ((value >= dim->minimum) && ((dim->maximum < 0) || (value <= dim->maximum))) {
         return DK_OK;
     }
     dk_start_port_error(model, "capacity dim", dim->name);
     dk_add_text(model, ": expected ");
-    dk_add_bounds(model, dim->minimum, dim->maximum < 0 ? INT64_MAX : dim->maximum, value);
+    dk_add_bounds(model, dim->minimum, (dim->maximum < 0) ? INT64_MAX : dim->maximum, value);
     return DK_ERROR_SHAPE;
 }
 
@@ -408,14 +410,14 @@ dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims) {
     dk_status status = DK_OK;
     int32_t index;
     dk_start_error(model);
-    for (index = 0; index < descriptor->dim_count && status == DK_OK; ++index) {
+    for (index = 0; (index < descriptor->dim_count) && (status == DK_OK); ++index) {
         if (descriptor->dims[index].capacity_of != NULL) {
             status = check_capacity_dim(model, &descriptor->dims[index], dims[index]);
         } else {
             dims[index] = -1;
         }
     }
-    for (index = 0; index < descriptor->input_count && status == DK_OK; ++index) {
+    for (index = 0; (index < descriptor->input_count) && (status == DK_OK); ++index) {
         status = bind_input(model, inputs, index, dims);
     }
     return status;
@@ -426,7 +428,7 @@ dk_status dk_bind(dk_model* model, const dk_tensor* inputs, int64_t* dims) {
 dk_status dk_check_inputs_apart(dk_model* model, const dk_tensor* inputs) {
     dk_status status = DK_OK;
     int32_t index;
-    for (index = 0; index < model->descriptor->input_count && status == DK_OK; ++index) {
+    for (index = 0; (index < model->descriptor->input_count) && (status == DK_OK); ++index) {
         const char* name = model->descriptor->inputs[index].name;
         status = check_apart(model, "input", name, &inputs[index], dk_tensor_bytes(&inputs[index]));
     }
@@ -434,7 +436,7 @@ dk_status dk_check_inputs_apart(dk_model* model, const dk_tensor* inputs) {
 }
 
 dk_status dk_check_arena(dk_model* model, int64_t bytes) {
-    if (bytes >= 0 && (uint64_t)bytes <= model->arena_bytes) {
+    if ((bytes >= 0) && ((uint64_t)bytes <= model->arena_bytes)) {
         return DK_OK;
     }
     dk_start_error(model);
@@ -444,7 +446,7 @@ dk_status dk_check_arena(dk_model* model, int64_t bytes) {
 dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t output, int64_t bytes) {
     const dk_port* port = &model->descriptor->outputs[output];
     dk_status status;
-    if (bytes > 0 && (uint64_t)bytes > outputs[output].bytes) {
+    if ((bytes > 0) && ((uint64_t)bytes > outputs[output].bytes)) {
         dk_start_port_error(model, "output", port->name);
         model->need.bytes = bytes;
         model->need.output = output;
@@ -453,11 +455,11 @@ dk_status dk_check_output(dk_model* model, const dk_tensor* outputs, int32_t out
         return DK_ERROR_CAPACITY;
     }
     status = check_memory(model, "output", port->name, &outputs[output], bytes);
-    return status == DK_OK ? check_apart(model, "output", port->name, &outputs[output], bytes) : status;
+    return (status == DK_OK) ? check_apart(model, "output", port->name, &outputs[output], bytes) : status;
 }
 
 dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_t minimum, int64_t maximum) {
-    if (value >= minimum && value <= maximum) {
+    if ((value >= minimum) && (value <= maximum)) {
         return DK_OK;
     }
     dk_start_error(model);
@@ -472,18 +474,18 @@ dk_status dk_check_data(dk_model* model, const char* what, int64_t value, int64_
    larger distance than any valid one. No branch depends on an element, and an iteration reads four. */
 
 static uint64_t farther(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
+    return (a > b) ? a : b;
 }
 
 #define FARTHEST(name, integer)                                                                                        \
     static uint64_t name(const integer* data, int64_t first, int64_t count, int64_t step, uint64_t low) {              \
         uint64_t found = 0;                                                                                            \
         int64_t i = first;                                                                                             \
-        for (; i < count - 3 * step; i += 4 * step) {                                                                  \
+        for (; i < (count - (3 * step)); i += 4 * step) {                                                              \
             found = farther(found, (uint64_t)data[i] - low);                                                           \
             found = farther(found, (uint64_t)data[i + step] - low);                                                    \
-            found = farther(found, (uint64_t)data[i + 2 * step] - low);                                                \
-            found = farther(found, (uint64_t)data[i + 3 * step] - low);                                                \
+            found = farther(found, (uint64_t)data[i + (2 * step)] - low);                                              \
+            found = farther(found, (uint64_t)data[i + (3 * step)] - low);                                              \
         }                                                                                                              \
         for (; i < count; i += step) {                                                                                 \
             found = farther(found, (uint64_t)data[i] - low);                                                           \
@@ -512,17 +514,18 @@ dk_status dk_check_indices(
     const int32_t* narrow = data;
     int32_t pair;
     int64_t i;
-    for (pair = 0; pair < pairs; ++pair, bounds += 2) {
-        const uint64_t low = (uint64_t)bounds[0];
+    for (pair = 0; pair < pairs; ++pair) {
+        const int64_t* own = &bounds[2 * pair];
+        const uint64_t low = (uint64_t)own[0];
         const uint64_t found =
             is_wide ? farthest_64(wide, pair, count, pairs, low) : farthest_32(narrow, pair, count, pairs, low);
-        if (bounds[1] >= bounds[0] && found <= (uint64_t)bounds[1] - low) {
+        if ((own[1] >= own[0]) && (found <= ((uint64_t)own[1] - low))) {
             continue;
         }
         for (i = pair; i < count; i += pairs) {
             int64_t value = is_wide ? wide[i] : narrow[i];
-            if (value < bounds[0] || value > bounds[1]) {
-                return fail_index(model, what, i, value, bounds);
+            if ((value < own[0]) || (value > own[1])) {
+                return fail_index(model, what, i, value, own);
             }
         }
     }
@@ -530,22 +533,22 @@ dk_status dk_check_indices(
 }
 
 void dk_copy(void* target, const void* source, int64_t bytes) {
-    if (target != source && bytes > 0) {
-        memcpy(target, source, (size_t)bytes);
+    if ((target != source) && (bytes > 0)) {
+        (void)memcpy(target, source, (size_t)bytes);
     }
 }
 
 void dk_parallel_for(const dk_model* model, int64_t extent, double effort, dk_range range, void* context) {
-    if (model->executor == NULL || extent <= 1 || (effort > 0 && effort < 2 * DK_PIECE_EFFORT)) {
+    if ((model->executor == NULL) || (extent <= 1) || ((effort > 0) && (effort < (2 * DK_PIECE_EFFORT)))) {
         range(context, 0, extent);
     } else {
-        int64_t grain = effort > 0 ? (int64_t)((double)extent * (DK_PIECE_EFFORT / effort)) : 1;
-        model->executor->run(model->executor, extent, grain > 1 ? grain : 1, range, context);
+        int64_t grain = (effort > 0) ? (int64_t)((double)extent * (DK_PIECE_EFFORT / effort)) : 1;
+        model->executor->run(model->executor, extent, (grain > 1) ? grain : 1, range, context);
     }
 }
 
 dk_status dk_describe_output(const dk_model_descriptor* descriptor, int32_t output, dk_tensor* tensor) {
-    if (output < 0 || output >= descriptor->output_count) {
+    if ((output < 0) || (output >= descriptor->output_count)) {
         return DK_ERROR_USAGE;
     }
     tensor->dtype = descriptor->outputs[output].dtype;

@@ -7,26 +7,30 @@
 #ifndef DK_NO_ERROR_TEXT
 void dk_add_text(dk_model* model, const char* text) {
     size_t used = strlen(model->error);
-    while (used < DK_ERROR_TEXT - 1 && *text != '\0') {
-        model->error[used++] = *text++;
+    while ((used < (DK_ERROR_TEXT - 1)) && (*text != '\0')) {
+        model->error[used] = *text;
+        ++used;
+        ++text;
     }
     model->error[used] = '\0';
 }
 
 void dk_add_number(dk_model* model, const char* text, int64_t value) {
     char digits[24];
-    size_t at = sizeof digits - 1;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    size_t at = sizeof(digits) - 1u;
+    uint64_t rest = (value < 0) ? (0 - (uint64_t)value) : (uint64_t)value;
     digits[at] = '\0';
     do {
-        digits[--at] = (char)('0' + (int)(rest % 10));
-        rest /= 10;
-    } while (rest != 0);
+        --at;
+        digits[at] = (char)('0' + (int)(rest % 10u));
+        rest /= 10u;
+    } while (rest != 0u);
     if (value < 0) {
-        digits[--at] = '-';
+        --at;
+        digits[at] = '-';
     }
     dk_add_text(model, text);
-    dk_add_text(model, digits + at);
+    dk_add_text(model, &digits[at]);
 }
 
 void dk_start_port_error(dk_model* model, const char* kind, const char* name) {
@@ -62,7 +66,7 @@ int dk_stopped(dk_model* model) {
 #else
     const int32_t stopped = *(const volatile int32_t*)model->stop;
 #endif
-    return stopped != 0 && dk_fail_stopped(model);
+    return (stopped != 0) && dk_fail_stopped(model);
 }
 
 #ifdef DK_SLICED
@@ -121,7 +125,8 @@ const char* dk_error_text(const dk_model* model, const int32_t* busy) {
 #else
     const int32_t used = *(const volatile int32_t*)busy;
 #endif
-    return used ? "it is in use: wait for the other call, or give each thread a struct of its own" : model->error;
+    return (used != 0) ? "it is in use: wait for the other call, or give each thread a struct of its own"
+                       : model->error;
 }
 
 void dk_start_error(dk_model* model) {
@@ -135,14 +140,17 @@ void dk_start_error(dk_model* model) {
 /* The smallest extent that gives `needed` bytes, if bytes are proportional and `extent` gives `available`. */
 static int64_t scaled_extent(int64_t extent, int64_t needed, int64_t available) {
     int64_t whole;
-    if (extent <= 0 || available <= 0) {
+    if ((extent <= 0) || (available <= 0)) {
         return needed;
     }
-    whole = needed / available + (needed % available != 0);
-    if (needed <= INT64_MAX / extent) {
-        return needed * extent / available + (needed * extent % available != 0);
+    whole = (needed / available) + ((needed % available) != 0);
+    if (needed <= (INT64_MAX / extent)) {
+        return ((needed * extent) / available) + (((needed * extent) % available) != 0);
     }
-    return whole <= INT64_MAX / extent ? whole * extent : INT64_MAX;
+    if (whole > (INT64_MAX / extent)) {
+        return INT64_MAX;
+    }
+    return whole * extent;
 }
 
 dk_status
@@ -165,8 +173,8 @@ dk_fail_capacity(dk_model* model, const char* what, int64_t needed, int64_t avai
 dk_status dk_fail_shape(dk_model* model, const char* message, const int64_t* values) {
     char piece[2] = {0, 0};
     dk_start_error(model);
-    for (; DK_ERROR_TEXT > 1 && *message != '\0'; ++message) {
-        if (message[0] == '{' && message[1] == '}') {
+    for (; (DK_ERROR_TEXT > 1) && (*message != '\0'); ++message) {
+        if ((message[0] == '{') && (message[1] == '}')) {
             dk_add_number(model, "", *values++);
             ++message;
         } else {

@@ -92,7 +92,7 @@ typedef enum dk_dtype {
 } dk_dtype;
 
 static inline int64_t dk_string(uint32_t offset, uint32_t length) {
-    return (int64_t)((uint64_t)length << 32 | offset);
+    return (int64_t)(((uint64_t)length << 32) | offset);
 }
 
 static inline uint32_t dk_string_offset(int64_t string) {
@@ -240,7 +240,7 @@ static inline dk_status dk_release(int32_t* busy, dk_status status) {
 
 /* The number of bytes `exact`, or INT64_MAX if its computation might overflow. `most`, in floating point, bounds the
    magnitude of `exact` and of all its intermediate results. */
-#define DK_SIZE(most, exact) ((most) < 4611686018427387904.0 ? (exact) : INT64_MAX)
+#define DK_SIZE(most, exact) (((most) < 4611686018427387904.0) ? (exact) : INT64_MAX)
 
 dk_status dk_init(
     dk_model* model, const dk_model_descriptor* descriptor, const void* weights, size_t weights_bytes, void* arena,
@@ -305,10 +305,30 @@ const char* dk_error_text(const dk_model* model, const int32_t* busy);
 void dk_start_error(dk_model* model);
 
 #ifdef DK_NO_ERROR_TEXT
-#define dk_start_port_error(model, kind, name) ((void)(kind), (void)(name), dk_start_error(model))
-#define dk_add_text(model, text) ((void)(model), (void)(text))
-#define dk_add_number(model, text, value) ((void)(model), (void)(text), (void)(value))
-#define dk_add_bounds(model, minimum, maximum, found) ((void)(model), (void)(minimum), (void)(maximum), (void)(found))
+#define dk_start_port_error(model, kind, name)                                                                         \
+    do {                                                                                                               \
+        (void)(kind);                                                                                                  \
+        (void)(name);                                                                                                  \
+        dk_start_error(model);                                                                                         \
+    } while (0)
+#define dk_add_text(model, text)                                                                                       \
+    do {                                                                                                               \
+        (void)(model);                                                                                                 \
+        (void)(text);                                                                                                  \
+    } while (0)
+#define dk_add_number(model, text, value)                                                                              \
+    do {                                                                                                               \
+        (void)(model);                                                                                                 \
+        (void)(text);                                                                                                  \
+        (void)(value);                                                                                                 \
+    } while (0)
+#define dk_add_bounds(model, minimum, maximum, found)                                                                  \
+    do {                                                                                                               \
+        (void)(model);                                                                                                 \
+        (void)(minimum);                                                                                               \
+        (void)(maximum);                                                                                               \
+        (void)(found);                                                                                                 \
+    } while (0)
 #else
 /* The same, with "input 'x'". */
 void dk_start_port_error(dk_model* model, const char* kind, const char* name);
@@ -415,41 +435,41 @@ int64_t dk_tensor_bytes(const dk_tensor* tensor);
 /* Integer arithmetic on sizes. Division by 0 gives 0; `floor...` round down, the others towards 0. */
 
 static inline int64_t dk_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
+    return (a < b) ? a : b;
 }
 
 static inline int64_t dk_max(int64_t a, int64_t b) {
-    return a > b ? a : b;
+    return (a > b) ? a : b;
 }
 
 static inline int64_t dk_div(int64_t a, int64_t b) {
-    return b == 0 ? 0 : a / b;
+    return (b == 0) ? 0 : (a / b);
 }
 
 static inline int64_t dk_mod(int64_t a, int64_t b) {
-    return b == 0 ? 0 : a % b;
+    return (b == 0) ? 0 : (a % b);
 }
 
 static inline int64_t dk_floordiv(int64_t a, int64_t b) {
-    return dk_div(a, b) - (dk_mod(a, b) != 0 && (a < 0) != (b < 0));
+    return dk_div(a, b) - ((dk_mod(a, b) != 0) && ((a < 0) != (b < 0)));
 }
 
 static inline int64_t dk_floormod(int64_t a, int64_t b) {
-    return a - dk_floordiv(a, b) * b;
+    return a - (dk_floordiv(a, b) * b);
 }
 
 /* Estimates of the same functions in floating point. */
 
 static inline double dk_estimate_min(double a, double b) {
-    return a < b ? a : b;
+    return (a < b) ? a : b;
 }
 
 static inline double dk_estimate_max(double a, double b) {
-    return a > b ? a : b;
+    return (a > b) ? a : b;
 }
 
 static inline double dk_estimate_div(double a, double b) {
-    return b == 0 ? 0 : a / b;
+    return (b == 0) ? 0 : (a / b);
 }
 
 static inline double dk_estimate_mod(double a, double b) {

@@ -63,6 +63,7 @@ class AndroidTarget:
     name = "android"
     description = "an AAR for Android apps, or libraries for C and C++ (--format so), without NDK and Gradle"
     formats = (AAR, LIBRARIES)
+    alone = LIBRARIES
     Options = AndroidOptions
 
     def __init__(self, abis: Iterable[str] | None = None, form: str = AAR) -> None:

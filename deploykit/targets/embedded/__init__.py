@@ -14,11 +14,12 @@ example/main.c      an example with static memory and made-up inputs, which prin
 Makefile CMakeLists.txt
 board.mk board.cmake   for a board: its compiler and flags, and an emulator, if there is one
 board.json          for a board: what it is, and what the model takes of its memories
+
+These are the files of the form `c`; `forms` has the others, for build systems of vendors.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,14 +28,12 @@ from typing import TYPE_CHECKING
 from deploykit.basics.toolchain import find_c_compiler
 from deploykit.errors import ToolchainError, UsageError
 from deploykit.options.option import option
-from deploykit.targets import answers, messages, texts
+from deploykit.targets import answers
 from deploykit.targets.base import Availability, PackageOptions, require_no_devices
 from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.footprint import read_footprint
-from deploykit.targets.embedded.lengths import choose_lengths
-from deploykit.targets.embedded.sources import OPTIMIZED, USUAL, shared_sources
-from deploykit.targets.templates import render
-from deploykit.text import FILE
+from deploykit.targets.embedded.forms import FORMS, C
+from deploykit.targets.embedded.forms.packages import PackageSettings
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -42,19 +41,15 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-EXAMPLE = "example/main.c"
 THIS_MACHINE = "cpu"
 """The device that runs the C of an artifact for a board on this machine."""
 UNASKED_CPU = "native"
 """What `--cpu` is if nobody asked for a CPU."""
-TOKENIZER = "tokenizer"
-"""The name of the constant with the tables, and of its files."""
-CONSTANTS = ("weights.c", f"{TOKENIZER}.c")
-PROJECT_FILES = (EXAMPLE, "Makefile", "CMakeLists.txt", "README.md")
+CONSTANTS = ("weights.c", "tokenizer.c")
 
 
 @dataclass(frozen=True)
-class EmbeddedOptions:
+class EmbeddedOptions(PackageSettings):
     board: str | None = option(None, "the board that the sources are for")
 
 
@@ -63,7 +58,8 @@ class EmbeddedTarget:
 
     name = "embedded"
     description = "C99 sources for any C compiler, with static memory and the weights as const data"
-    formats = ("c",)
+    formats = tuple(FORMS)
+    alone = C
     Options = EmbeddedOptions
     least_quantized = 256
 
@@ -112,40 +108,10 @@ class EmbeddedTarget:
     def package(
         self, programs: Sequence[Program], emitted: Mapping[str, bytes], folder: Path, options: PackageOptions
     ) -> list[str]:
-        from deploykit.compiler.codegen.host.header import package_view
-        from deploykit.compiler.codegen.weights.c_source import write_bytes_c, write_weights_c
+        from deploykit.targets.embedded.writing import write_files
 
         (program,) = programs
-        view = package_view(program, options.version)
-        for name, data in emitted.items():
-            (folder / name).write_bytes(data)
-        copied = shared_sources(program)
-        for source in copied:
-            shutil.copyfile(source, folder / source.name)
-        write_weights_c(program, folder)
-        names = [*emitted, "weights.h", "weights.c", *(source.name for source in copied)]
-        if texts.task_of(program) is not None or messages.task_of(program) is not None:
-            write_bytes_c(program.task_files[FILE], view["prefix"], TOKENIZER, folder)
-            names += [f"{TOKENIZER}.h", f"{TOKENIZER}.c"]
-        headers, sources = ([name for name in names if name.endswith(end)] for end in (".h", ".c"))
-        view |= {"board": self.board, "headers": headers, "sources": sources, **answers.views(program, options.version)}
-        view["shared"] = [source.name for source in copied if source.suffix == ".c"]
-        view["usual"], view["optimized"] = USUAL, {name: OPTIMIZED[name] for name in sources if name in OPTIMIZED}
-        for function in view["functions"]:
-            choose_lengths(function["inputs"])
-        for name in PROJECT_FILES:
-            template = name
-            if name == EXAMPLE:
-                kinds = [f"{kind}.c" for kind in answers.KINDS if view[kind]]
-                template = "instances.c" if view["dynamic"] else next(iter(kinds), Path(name).name)
-                (folder / name).parent.mkdir()
-            (folder / name).write_text(render(__name__, template, view), encoding="utf-8")
-        files = [*headers, *sources, *PROJECT_FILES]
-        if self.board is None:
-            return files
-        from deploykit.targets.embedded.boards.files import board_files
-
-        return [*files, *board_files(program, self.board, folder, view)]
+        return write_files(program, emitted, folder, options, self.board)
 
     def package_together(
         self, models: Sequence[tuple[Sequence[Program], Mapping[str, bytes], PackageOptions]], folder: Path
@@ -164,7 +130,7 @@ class EmbeddedTarget:
         return load_library(library, self.sources(folder), folder, manifest, scratch, options)
 
     def sources(self, folder: Path) -> list[Path]:
-        return sorted(folder.glob("*.c"))
+        return sorted(path for pattern in ("*.c", "src/*/*.c") for path in folder.glob(pattern))
 
 
 def _emulated(

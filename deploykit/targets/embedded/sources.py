@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,3 +28,10 @@ def shared_sources(program: Program) -> tuple[Path, ...]:
         *runtime.further_sources(states=bool(program.states.tensors), instances=program.runs_instances),
         *answers.sources(program),
     )
+
+
+def core_version() -> int:
+    """`DK_VERSION`: what a model and its core must have in common."""
+    found = re.search(r"#define DK_VERSION (\d+)", runtime.HEADER.read_text(encoding="utf-8"))
+    assert found
+    return int(found[1])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.targets.embedded.sources import OPTIMIZED, USUAL, shared_sources
+from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL, shared_sources
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def write_together(
         "board": board,
         "usual": USUAL,
         "optimized": OPTIMIZED,
+        "kernels": KERNELS,
         "version": models[0][2].version,
     }
     files = {"Makefile": "models.mk", "CMakeLists.txt": "models.cmake", "README.md": "models.md"}

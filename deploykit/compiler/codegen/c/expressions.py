@@ -1,6 +1,6 @@
 """Prints TIR expressions as C expressions.
 
-Parentheses are written only where operator precedence needs them or where compilers warn about their absence.
+Parentheses say which operands belong to an operator wherever operators of several levels meet.
 
 Integer arithmetic on values that come from memory wraps around as in TIR: support functions compute it on unsigned
 integers. Index arithmetic is written plainly. Division by a value from memory gives 0 for a zero divisor. Casts of
@@ -78,9 +78,9 @@ class ExpressionPrinter:
         """The text of an index or of the start of a loop, whose arithmetic does not overflow."""
         return self._index(expr).text
 
-    def bound(self, expr: Expr) -> str:
-        """The text of the end of a loop, for the right side of a comparison."""
-        return self._index(expr).at(RELATION + 1)
+    def operand(self, expr: Expr) -> str:
+        """The same as an operand of any operator."""
+        return self._index(expr).at(UNARY)
 
     def _index(self, expr: Expr) -> Text:
         before, self._indexing = self._indexing, True
@@ -107,7 +107,7 @@ class ExpressionPrinter:
 
     def choice(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Text:
         yes, no = self.print(chosen), self.print(otherwise)
-        text = f"{self.print(condition).at(TERNARY + 1)} ? {yes.at(TERNARY + 1)} : {no.at(TERNARY)}"
+        text = f"{self.print(condition).at(UNARY)} ? {yes.at(UNARY)} : {no.at(TERNARY)}"
         return Text(text, TERNARY, yes.wide or no.wide)
 
     def print(self, expr: Expr) -> Text:
@@ -161,7 +161,7 @@ class ExpressionPrinter:
             left = cast("uint32_t", left)
         if symbol == "+" and isinstance(expr.b, prim.IntImm) and right.text[1:].isdigit() and right.text[0] == "-":
             symbol, right = "-", Text(right.text[1:])
-        text = Text(f"{left.at(level)} {symbol} {right.at(level + 1)}", level)
+        text = Text(f"{left.at(level)} {symbol} {right.at(UNARY)}", level)
         return rounded(dtype, _narrowed(dtype, text))
 
     def _comparison(self, expr: prim.CmpExpr) -> Text:
@@ -169,7 +169,7 @@ class ExpressionPrinter:
         known = _known_comparison(symbol, expr.a, expr.b)
         if known is not None:
             return Text(known)
-        return Text(f"{self.print(expr.a).at(level + 1)} {symbol} {self.print(expr.b).at(level + 1)}", level)
+        return Text(f"{self.print(expr.a).at(UNARY)} {symbol} {self.print(expr.b).at(UNARY)}", level)
 
     def _division(self, expr: prim.BinaryOpExpr) -> Text:
         dtype = types.dtype_of(expr)
@@ -213,14 +213,10 @@ class ExpressionPrinter:
         return self.support(f"{name}_{types.short(dtype)}", self.value(expr.a), self.value(expr.b))
 
     def _and(self, expr: prim.And) -> Text:
-        return Text(f"{self._junction_side(expr.a, AND)} && {self._junction_side(expr.b, AND)}", AND)
+        return Text(f"{self.print(expr.a).at(AND)} && {self.print(expr.b).at(AND)}", AND)
 
     def _or(self, expr: prim.Or) -> Text:
-        return Text(f"{self._junction_side(expr.a, OR)} || {self._junction_side(expr.b, OR)}", OR)
-
-    def _junction_side(self, expr: Expr, level: int) -> str:
-        text = self.print(expr)
-        return text.at(level if text.level == level else AND + 1)
+        return Text(f"{self.print(expr.a).at(OR)} || {self.print(expr.b).at(OR)}", OR)
 
     def _not(self, expr: prim.Not) -> Text:
         return Text(f"!{self.print(expr.a).at(UNARY)}", UNARY)
@@ -235,7 +231,7 @@ class ExpressionPrinter:
         source, target = types.dtype_of(expr.value), types.dtype_of(expr)
         operand = self.print(expr.value)
         if target == "bool":
-            return Text(f"{operand.at(EQUALITY + 1)} != {'0.0f' if source in _SINGLE else '0'}", EQUALITY)
+            return Text(f"{operand.at(UNARY)} != {'0.0f' if source in _SINGLE else '0'}", EQUALITY)
         if target == "float16":
             return _cast_to_half(source, operand)
         if types.is_float(source) and not types.is_float(target) and self.reads_memory(expr.value):

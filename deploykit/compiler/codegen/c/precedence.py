@@ -20,8 +20,9 @@ class Text:
     unrounded: str | None = None
 
     def at(self, level: int) -> str:
-        """The text as an operand that must bind at least as tightly as `level`."""
-        return self.text if self.level >= level else f"({self.text})"
+        """The text as an operand of an operator of this level. One of another level gets parentheses, also where C does
+        not need them (MISRA C:2012, rule 12.1)."""
+        return self.text if self.level == level or self.level >= UNARY else f"({self.text})"
 
 
 def call(function: str, *args: str) -> Text:

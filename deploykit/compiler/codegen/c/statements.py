@@ -132,7 +132,7 @@ class KernelPrinter:
         element = types.storage_type(str(buffer.ty.dtype))
         const = "" if buffer in self.written else "const "
         base = self.names[start.source]
-        self._line(f"{const}{element} *{name} = {base} + {self.expressions.index(start.indices[0])};")
+        self._line(f"{const}{element} *{name} = &{base}[{self.expressions.index(start.indices[0])}];")
         self.names[buffer] = name
 
     def _allocate(self, stmt: tirx.AllocBuffer) -> None:
@@ -159,10 +159,10 @@ class KernelPrinter:
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
         last = _end(loop)
         c_type = types.value_type(types.dtype_of(loop.loop_var))
-        first, end = self.expressions.index(loop.min), self.expressions.bound(last)
+        first, end = self.expressions.index(loop.min), self.expressions.operand(last)
         if self.expressions.reads_memory(last):
             name = self.scopes.fresh(f"{loop.loop_var.name}_end")
-            self._line(f"const {c_type} {name} = {end};")
+            self._line(f"const {c_type} {name} = {self.expressions.index(last)};")
             end = name
         with ExitStack() as inside:
             inside.enter_context(self.scopes.nested())

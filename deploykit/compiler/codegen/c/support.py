@@ -52,7 +52,7 @@ def _divisions(t: _Integer) -> list[tuple[str, str]]:
     params = f"{t.c} a, {t.c} b"
     if not t.signed:
         return [
-            _function(t.c, f"{kind}_{t.name}", params, f"return b == 0 ? 0 : ({t.c})(a {op} b);")
+            _function(t.c, f"{kind}_{t.name}", params, f"return (b == 0) ? 0 : ({t.c})(a {op} b);")
             for kind, op in (("div", "/"), ("mod", "%"), ("floordiv", "/"), ("floormod", "%"))
         ]
     bodies = {
@@ -60,16 +60,16 @@ def _divisions(t: _Integer) -> list[tuple[str, str]]:
 if (b == -1) {{ /* the quotient of the smallest number overflows */
     return ({t.c})(0 - ({t.unsigned})a);
 }}
-return b == 0 ? 0 : ({t.c})(a / b);
+return (b == 0) ? 0 : ({t.c})(a / b);
 """,
-        "mod": f"return b == 0 || b == -1 ? 0 : ({t.c})(a % b);",
+        "mod": f"return ((b == 0) || (b == -1)) ? 0 : ({t.c})(a % b);",
         "floordiv": f"""
 const {t.c} quotient = div_{t.name}(a, b);
-return mod_{t.name}(a, b) != 0 && (a < 0) != (b < 0) ? ({t.c})(quotient - 1) : quotient;
+return ((mod_{t.name}(a, b) != 0) && ((a < 0) != (b < 0))) ? ({t.c})(quotient - 1) : quotient;
 """,
         "floormod": f"""
 const {t.c} rest = mod_{t.name}(a, b);
-return rest != 0 && (rest < 0) != (b < 0) ? ({t.c})(rest + b) : rest;
+return ((rest != 0) && ((rest < 0) != (b < 0))) ? ({t.c})(rest + b) : rest;
 """,
     }
     return [_function(t.c, f"{kind}_{t.name}", params, body) for kind, body in bodies.items()]
@@ -77,29 +77,29 @@ return rest != 0 && (rest < 0) != (b < 0) ? ({t.c})(rest + b) : rest;
 
 def _extrema(name: str, c: str) -> list[tuple[str, str]]:
     return [
-        _function(c, f"min_{name}", f"{c} a, {c} b", "return a < b ? a : b;"),
-        _function(c, f"max_{name}", f"{c} a, {c} b", "return a > b ? a : b;"),
+        _function(c, f"min_{name}", f"{c} a, {c} b", "return (a < b) ? a : b;"),
+        _function(c, f"max_{name}", f"{c} a, {c} b", "return (a > b) ? a : b;"),
     ]
 
 
 def _extrema_or_nan(name: str, c: str) -> list[tuple[str, str]]:
     """Maxima and minima that are NaN if an operand is."""
     return [
-        _function(c, f"minimum_{name}", f"{c} a, {c} b", "return a < b || isnan(a) ? a : b;"),
-        _function(c, f"maximum_{name}", f"{c} a, {c} b", "return a > b || isnan(a) ? a : b;"),
+        _function(c, f"minimum_{name}", f"{c} a, {c} b", "return ((a < b) || isnan(a)) ? a : b;"),
+        _function(c, f"maximum_{name}", f"{c} a, {c} b", "return ((a > b) || isnan(a)) ? a : b;"),
     ]
 
 
 def _shifts(t: _Integer) -> list[tuple[str, str]]:
     """Shifts. By less than 0, or by the width or more, they leave 0, or -1 for the right shift of a negative number."""
     params = f"{t.c} a, {t.c} b"
-    beyond = f"b < 0 || b >= {t.bits}" if t.signed else f"b >= {t.bits}"
+    beyond = f"((b < 0) || (b >= {t.bits}))" if t.signed else f"(b >= {t.bits})"
     left = f"return {beyond} ? 0 : ({t.c})(({t.unsigned})a << b);"
     right = f"return {beyond} ? 0 : ({t.c})(a >> b);"
     if t.signed:
         right = f"""
 const int distance = {beyond} ? {t.bits - 1} : (int)b;
-return ({t.c})(a < 0 ? ~(~a >> distance) : a >> distance);
+return ({t.c})((a < 0) ? ~(~a >> distance) : (a >> distance));
 """
     return [
         _function(t.c, f"shl_{t.name}", params, left),
@@ -141,9 +141,9 @@ def _saturating(t: _Integer, source: str, c: str) -> tuple[str, str]:
     )
     body = f"""
 if (!(x < {above})) {{
-    return x >= {above} ? {t.c.upper()[:-2]}_MAX : 0;
+    return (x >= {above}) ? {t.c.upper()[:-2]}_MAX : 0;
 }}
-return {below} ? {f"INT{t.bits}_MIN" if t.signed else "0"} : ({t.c})x;
+return ({below}) ? {f"INT{t.bits}_MIN" if t.signed else "0"} : ({t.c})x;
 """
     return _function(t.c, f"{source}_to_{t.name}", f"{c} x", body)
 
@@ -154,7 +154,7 @@ def _reinterpreting() -> list[tuple[str, str]]:
     groups[32].append(("f32", "float"))
     groups[64].append(("f64", "double"))
     return [
-        _function(target, f"{a}_as_{b}", f"{source} x", f"{target} y;\nmemcpy(&y, &x, sizeof y);\nreturn y;")
+        _function(target, f"{a}_as_{b}", f"{source} x", f"{target} y;\n(void)memcpy(&y, &x, sizeof y);\nreturn y;")
         for group in groups.values()
         for a, source in group
         for b, target in group
@@ -169,20 +169,20 @@ uint32_t bits;
 float value;
 if (magnitude < 0x0400u) { /* zero or subnormal: a multiple of 2^-24 */
     value = (float)magnitude * 5.9604644775390625e-08f;
-    memcpy(&bits, &value, sizeof bits);
+    (void)memcpy(&bits, &value, sizeof bits);
 } else if (magnitude < 0x7c00u) {
     bits = (magnitude << 13) + 0x38000000u;
 } else { /* infinity or NaN */
     bits = (magnitude << 13) + 0x70000000u;
 }
 bits |= sign;
-memcpy(&value, &bits, sizeof value);
+(void)memcpy(&value, &bits, sizeof value);
 return value;
 """
 
 _FLOAT_TO_HALF = """
 uint32_t bits;
-memcpy(&bits, &value, sizeof bits);
+(void)memcpy(&bits, &value, sizeof bits);
 const uint32_t sign = (bits >> 16) & 0x8000u;
 uint32_t magnitude = bits & 0x7fffffffu;
 if (magnitude > 0x7f800000u) { /* NaN */
@@ -193,9 +193,9 @@ if (magnitude >= 0x47800000u) { /* 65536 and above */
 }
 if (magnitude < 0x38800000u) { /* below 2^-14: adding 0.5 rounds to a multiple of 2^-24 */
     float shifted;
-    memcpy(&shifted, &magnitude, sizeof shifted);
+    (void)memcpy(&shifted, &magnitude, sizeof shifted);
     shifted += 0.5f;
-    memcpy(&bits, &shifted, sizeof bits);
+    (void)memcpy(&bits, &shifted, sizeof bits);
     return (uint16_t)(sign | (bits - 0x3f000000u));
 }
 magnitude += 0x00000fffu + ((magnitude >> 13) & 1u);
@@ -205,10 +205,10 @@ return (uint16_t)(sign | ((magnitude - 0x38000000u) >> 13));
 _DOUBLE_TO_HALF = """
 float nearest = (float)value;
 uint32_t bits;
-memcpy(&bits, &nearest, sizeof bits);
-if ((double)nearest != value && (bits & 1u) == 0u && value == value) { /* keep a trace of what was cut off */
-    bits += fabs((double)nearest) > fabs(value) ? UINT32_MAX : 1u;
-    memcpy(&nearest, &bits, sizeof nearest);
+(void)memcpy(&bits, &nearest, sizeof bits);
+if (((double)nearest != value) && ((bits & 1u) == 0u) && (value == value)) { /* keep a trace of what was cut off */
+    bits += (fabs((double)nearest) > fabs(value)) ? UINT32_MAX : 1u;
+    (void)memcpy(&nearest, &bits, sizeof nearest);
 }
 return float_to_half(nearest);
 """

@@ -16,7 +16,7 @@ _DSP = "#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)"
 
 _LOAD = """static inline int32_t load_4x8(const void *p) {
     int32_t word;
-    memcpy(&word, p, sizeof word);
+    (void)memcpy(&word, p, sizeof word);
     return word;
 }
 """
@@ -38,26 +38,26 @@ _MLA = """static inline int32_t mla(int32_t a, int32_t b, int32_t sum) {
     __asm__("mla %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
     return sum;
 #else
-    return (int32_t)((uint32_t)sum + (uint32_t)a * (uint32_t)b);
+    return (int32_t)((uint32_t)sum + ((uint32_t)a * (uint32_t)b));
 #endif
 }
 """
 
 _TO_24_BITS = """/* What a float32 keeps of a number: 24 significant bits, ties to even. */
 static inline int64_t to_24_bits(int64_t x) {
-    const uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+    const uint64_t size = (x < 0) ? (0 - (uint64_t)x) : (uint64_t)x;
     int lost = 0;
-    while (size >> lost >> 24 != 0) {
+    while (((size >> lost) >> 24) != 0) {
         ++lost;
     }
     if (lost == 0) {
         return x;
     }
     const uint64_t half = (uint64_t)1 << (lost - 1);
-    const uint64_t rest = size & (2 * half - 1);
+    const uint64_t rest = size & ((2 * half) - 1);
     uint64_t kept = size >> lost;
-    kept += rest > half || (rest == half && (kept & 1) != 0);
-    return x < 0 ? -(int64_t)(kept << lost) : (int64_t)(kept << lost);
+    kept += (rest > half) || ((rest == half) && ((kept & 1) != 0));
+    return (x < 0) ? -(int64_t)(kept << lost) : (int64_t)(kept << lost);
 }
 """
 
@@ -69,9 +69,9 @@ __attribute__((noinline, cold))
 static int32_t requantize_near_tie(int32_t total, int32_t multiplier, int64_t addend, int32_t bits) {
     const int64_t sum = to_24_bits(to_24_bits(to_24_bits(total) * multiplier) + addend);
     const uint64_t half = (uint64_t)1 << (bits - 1);
-    const uint64_t rest = (uint64_t)sum & (2 * half - 1);
+    const uint64_t rest = (uint64_t)sum & ((2 * half) - 1);
     const int32_t below = (int32_t)(sum >> bits);
-    return below + (rest > half || (rest == half && (below & 1) != 0));
+    return below + ((rest > half) || ((rest == half) && ((below & 1) != 0)));
 }
 """
 
@@ -83,11 +83,11 @@ static inline int32_t requantize(
     int64_t sum = addend;
     __asm__("smlal %Q0, %R0, %1, %2" : "+r"(sum) : "r"(total), "r"(multiplier));
 #else
-    const int64_t sum = (int64_t)total * multiplier + addend;
+    const int64_t sum = ((int64_t)total * multiplier) + addend;
 #endif
     const uint32_t fraction = (uint32_t)((uint64_t)sum >> (bits - 32));
-    if (fraction + near < 2 * near) {
-        const int64_t shift = (int64_t)(2 * zero + 1) * ((int64_t)1 << (bits - 1));
+    if ((fraction + near) < (2 * near)) {
+        const int64_t shift = (int64_t)((2 * zero) + 1) * ((int64_t)1 << (bits - 1));
         return requantize_near_tie(total, multiplier, addend - shift, bits) + zero;
     }
     return (int32_t)(sum >> bits);
@@ -102,7 +102,7 @@ def _saturating(dtype: str, low: int, high: int) -> str:
     __asm__("{"u" if low == 0 else "s"}sat %0, #8, %1" : "=r"(x) : "r"(x));
     return x;
 #else
-    return x < {low} ? {low} : x > {high} ? {high} : x;
+    return (x < {low}) ? {low} : ((x > {high}) ? {high} : x);
 #endif
 }}
 """
@@ -140,7 +140,7 @@ static inline int32_t {name}(int32_t word) {{
     __asm__("{asm}" : "=r"(halves) : "r"(word));
     return halves;
 #else
-    return (int32_t)({halves[0]} | (uint32_t){halves[1]} << 16);
+    return (int32_t)({halves[0]} | ((uint32_t){halves[1]} << 16));
 #endif
 }}
 """

@@ -208,7 +208,7 @@ def _bases(kinds: set[type], header: int) -> Lines:
     """Where each kind of memory begins. States lie `header` bytes behind the start of their memory."""
     lines = [] if InputStorage in kinds else ["(void)inputs;"]
     if StateStorage in kinds:
-        lines.insert(0, f"unsigned char* state = model->state + {header};")
+        lines.insert(0, f"unsigned char* state = &model->state[{header}];")
     if ArenaStorage in kinds:
         lines.insert(0, "unsigned char* arena = base->arena;")
     if ConstantStorage in kinds:
@@ -252,10 +252,16 @@ def _pointer(scope: Scope, index: int, comment: str) -> Lines:
             place, const = f"outputs[{port}].data", ""
         case ConstantStorage(constant):
             offset = scope.program.constants[constant].offset
-            place, const = f"(const void*)(weights + {offset})", "const "
+            place, const = f"(const void*){_at('weights', offset, scope)}", "const "
         case StateStorage(state):
-            place, const = f"(void*)(state + {scope.expr(scope.program.states.offsets[state])})", ""
+            place, const = f"(void*){_at('state', scope.program.states.offsets[state], scope)}", ""
         case ArenaStorage(slot):
-            place, const = f"(void*)(arena + {scope.expr(scope.function.arena.slots[slot].offset)})", ""
+            place, const = f"(void*){_at('arena', scope.function.arena.slots[slot].offset, scope)}", ""
     *first, last = statement(f"{const}{storage_type(tensor.dtype)}* {scope.pointer(index)} = {place};")
     return [*first, f"{last}{comment}"]
+
+
+def _at(memory: str, offset: IntExpr, scope: Scope) -> str:
+    """C text of a place in a memory."""
+    text = scope.expr(offset)
+    return memory if text == "0" else f"&{memory}[{text}]"

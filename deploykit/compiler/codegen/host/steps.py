@@ -247,7 +247,7 @@ def _if(scope: Scope, step: If, number: int) -> Lines:
     first = number + 1
     then = step_lines(scope, step.then, first)
     otherwise = step_lines(scope, step.otherwise, first + sum(1 for _ in number_steps(step.then)))
-    lines = [f"if (*{scope.tensor(step.condition)}) {{", *indented(then)]
+    lines = [f"if (*{scope.tensor(step.condition)} != 0) {{", *indented(then)]
     return [*lines, "} else {", *indented(otherwise), "}"] if otherwise else [*lines, "}"]
 
 
@@ -256,7 +256,7 @@ def _loop(scope: Scope, step: Loop, number: int) -> Lines:
     trips = "" if step.trips is None else f"{index} < {operand(scope.expr(step.trips))}"
     body: Lines = []
     if step.condition is not None:
-        body += [f"if (!*{scope.tensor(step.condition)}) {{", INDENT + "break;", "}"]
+        body += [f"if (*{scope.tensor(step.condition)} == 0) {{", INDENT + "break;", "}"]
     body += step_lines(scope, step.body, number + 1)
     after = [f"{count} = {index};"] if step.count in scope.reads.variables else []
     return [*statement(f"for ({index} = 0; {trips}; ++{index}) {{"), *indented(body), "}", *after]

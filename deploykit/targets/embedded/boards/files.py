@@ -21,9 +21,11 @@ _TARGET = "deploykit.targets.embedded"
 _TEMPLATES = ("board.mk", "board.cmake")
 
 
-def board_files(program: Program, board: Board, folder: Path, view: Mapping[str, Any]) -> list[str]:
-    """Write the files for a board beside the sources in `folder`; `view` is that of the sources' templates. Returns
-    their names.
+def board_files(
+    program: Program, board: Board, folder: Path, place: Path, view: Mapping[str, Any], *, tools: bool
+) -> list[str]:
+    """Write the files for a board into `folder`; the sources are in `place`, and `view` is that of their templates.
+    With `tools`, its compiler and flags are among them. Returns their names.
 
     Raises `UsageError` if the model does not fit the board."""
     from deploykit.targets.embedded.boards.fit import footprint
@@ -31,9 +33,9 @@ def board_files(program: Program, board: Board, folder: Path, view: Mapping[str,
     structs = {f"{function['prefix']}_model": "model.h" for function in view["functions"]}
     if kinds := [kind for kind in answers.KINDS if view[kind]]:
         structs = {f"{view['prefix']}_session": f"model_{kinds[0]}.h"}
-    sources = [folder / name for name in view["sources"]]
+    sources = [place / name for name in view["sources"]]
     try:
-        measured: Measured | str = measure(compiler_for(board.core), folder, sources, view["shared"], structs)
+        measured: Measured | str = measure(compiler_for(board.core), place, sources, view["shared"], structs)
     except ToolchainError as error:
         measured = str(error).splitlines()[-1]
     constants = {"weights": view["weights_bytes"]}
@@ -41,7 +43,7 @@ def board_files(program: Program, board: Board, folder: Path, view: Mapping[str,
         constants["tokenizer"] = view["texts"]["tables_bytes"]
     found = footprint(program, board, constants, measured)
     (folder / BOARD).write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    return [*write_tools(board, folder, view["prefix"]), BOARD]
+    return [*(write_tools(board, folder, view["prefix"]) if tools else ()), BOARD]
 
 
 def write_tools(board: Board, folder: Path, prefix: str | None = None) -> list[str]:

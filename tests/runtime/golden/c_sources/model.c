@@ -68,7 +68,7 @@ dk_status mlp_init(
 static dk_status bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
     dk_status status = dk_check_call(&model->base, &mlp_descriptor, inputs, dims, "dims");
     int64_t values[1] = {0};
-    if (status != DK_OK || dims == NULL) {
+    if ((status != DK_OK) || (dims == NULL)) {
         return status;
     }
     status = dk_bind(&model->base, inputs, values);
@@ -77,13 +77,13 @@ static dk_status bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims)
 }
 
 dk_status mlp_bind(mlp_model* model, const dk_tensor* inputs, mlp_dims* dims) {
-    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
-    return status == DK_OK ? dk_release(&model->base.busy, bind(model, inputs, dims)) : status;
+    dk_status status = (model == NULL) ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
+    return (status == DK_OK) ? dk_release(&model->base.busy, bind(model, inputs, dims)) : status;
 }
 
 static int64_t arena_size(const mlp_dims* dims) {
     const int64_t batch = dims->batch;
-    return (batch * 16 + 63) / 64 * 64 + (batch * 16 + 63) / 64 * 64;
+    return (((batch * 16) + 63) / 64 * 64) + (((batch * 16) + 63) / 64 * 64);
 }
 
 int64_t mlp_arena_bytes(const mlp_dims* dims) {
@@ -104,8 +104,8 @@ static void output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor
 }
 
 dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tensor) {
-    const int within = tensor != NULL && dk_dims_within(&mlp_descriptor, (const int64_t*)dims);
-    if (!within || dk_describe_output(&mlp_descriptor, output, tensor) != DK_OK) {
+    const int within = (tensor != NULL) && dk_dims_within(&mlp_descriptor, (const int64_t*)dims);
+    if (!within || (dk_describe_output(&mlp_descriptor, output, tensor) != DK_OK)) {
         return DK_ERROR_USAGE;
     }
     output_shape(dims, output, tensor);
@@ -132,7 +132,7 @@ static dk_status prepare(mlp_model* model, const dk_tensor* inputs, const dk_ten
     if (status == DK_OK) {
         status = dk_check_inputs_apart(&model->base, inputs);
     }
-    return status == DK_OK ? room(model, outputs) : status;
+    return (status == DK_OK) ? room(model, outputs) : status;
 }
 
 static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
@@ -146,11 +146,11 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     /* Outputs */
     float* y = outputs[0].data; /* [batch, 3] */
     /* Constants */
-    const float* w = (const void*)(weights + 0); /* [8, 4] */
-    const float* v = (const void*)(weights + 128); /* [4, 3] */
+    const float* w = (const void*)weights; /* [8, 4] */
+    const float* v = (const void*)&weights[128]; /* [4, 3] */
     /* Intermediate results */
-    float* hidden = (void*)(arena + 0); /* [batch, 4] */
-    float* active = (void*)(arena + (batch * 16 + 63) / 64 * 64); /* [batch, 4] */
+    float* hidden = (void*)arena; /* [batch, 4] */
+    float* active = (void*)&arena[((batch * 16) + 63) / 64 * 64]; /* [batch, 4] */
 
     DK_STEP(0); /* hidden[batch, 4] */
     mlp_matmul_8x4(x, w, hidden, batch);
@@ -170,7 +170,7 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
 }
 
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
-    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
+    dk_status status = (model == NULL) ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
     if (status != DK_OK) {
         return status;
     }
@@ -182,5 +182,5 @@ dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs)
 }
 
 const char* mlp_last_error(const mlp_model* model) {
-    return model == NULL ? "the model is NULL" : dk_error_text(&model->base, &model->base.busy);
+    return (model == NULL) ? "the model is NULL" : dk_error_text(&model->base, &model->base.busy);
 }

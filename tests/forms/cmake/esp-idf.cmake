@@ -1,0 +1,10 @@
+# What components use of ESP-IDF's functions for CMake, after its documentation: a component is a static library.
+macro(idf_component_register)
+  cmake_parse_arguments(_ "" "" "SRCS;INCLUDE_DIRS" ${ARGN})
+  get_filename_component(_name ${CMAKE_CURRENT_LIST_DIR} NAME)
+  set(COMPONENT_LIB __idf_${_name})
+  add_library(${COMPONENT_LIB} STATIC ${__SRCS})
+  foreach(_place ${__INCLUDE_DIRS})
+    target_include_directories(${COMPONENT_LIB} PUBLIC ${CMAKE_CURRENT_LIST_DIR}/${_place})
+  endforeach()
+endmacro()
