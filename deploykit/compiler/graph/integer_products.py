@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, relax
 
-from deploykit.compiler.codegen.c.helium import WIDTH
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import WIDTH
 from deploykit.compiler.graph.share_tables import Packed
 from deploykit.compiler.operators.anchors.integer import (
     Padding,

@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-WIDTH = 4
-"""The columns of a panel."""
-
-GROUP = 16
-"""The bytes of a vector."""
+from deploykit.compiler.devices.helium import GROUP, WIDTH
 
 _INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__PIC__)"
 """Without optimisation, and in position-independent code, registers are taken for other things."""

@@ -4,12 +4,7 @@ instruction there, which rounds once; in plain C they are what the compiler make
 from __future__ import annotations
 
 from deploykit.compiler.codegen.c.helium import FLOATS, ONCE, assembly
-
-WIDTH = 8
-"""The channels of a panel."""
-
-OUTPUTS = 3
-"""The outputs whose sums, with the weights of a panel, fill the registers."""
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 
 
 def _products(outputs: int) -> str:
@@ -30,19 +25,19 @@ def _operands(outputs: int) -> str:
             : {clobbers}, "lr", "cc", "memory");"""
 
 
-_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs and {WIDTH} output channels.
+_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs and {FLOAT_WIDTH} output channels.
    The data of outputs are `step` elements apart. */
 {ONCE}static void multiply_outputs(
         float *sums, const float *data, int32_t step, int32_t outputs, const float *weights, int32_t terms) {{
 {FLOATS}
-    for (; outputs >= {OUTPUTS}; outputs -= {OUTPUTS}, data += {OUTPUTS} * step, sums += {OUTPUTS * WIDTH}) {{
+    for (; outputs >= {OUTPUTS}; outputs -= {OUTPUTS}, data += {OUTPUTS} * step, sums += {OUTPUTS * FLOAT_WIDTH}) {{
         const float *d0 = data, *d1 = d0 + step, *d2 = d1 + step, *w = weights;
         uint32_t x;
         __asm__ volatile(
 {_products(OUTPUTS)}
             {_operands(OUTPUTS)}
     }}
-    for (; outputs > 0; --outputs, data += step, sums += {WIDTH}) {{
+    for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
         const float *d0 = data, *w = weights;
         uint32_t x;
         __asm__ volatile(
@@ -50,10 +45,10 @@ _MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outp
             {_operands(1)}
     }}
 #else
-    for (; outputs > 0; --outputs, data += step, sums += {WIDTH}) {{
+    for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
         for (int32_t k = 0; k < terms; ++k) {{
-            for (int32_t j = 0; j < {WIDTH}; ++j) {{
-                sums[j] += data[k] * weights[k * {WIDTH} + j];
+            for (int32_t j = 0; j < {FLOAT_WIDTH}; ++j) {{
+                sums[j] += data[k] * weights[k * {FLOAT_WIDTH} + j];
             }}
         }}
     }}

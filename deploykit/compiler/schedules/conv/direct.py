@@ -17,9 +17,9 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from deploykit.compiler.codegen.c.helium_floats import OUTPUTS, WIDTH
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span
 from deploykit.compiler.schedules.kernel.access import Views
@@ -61,7 +61,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
     dtype = dtype_of(stage.store.buffer)
-    fours = device.fours and width == WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
+    fours = device.fours and width == FLOAT_WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
     lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], OUTPUTS if fours else TILE)
     task = _Direct(
         lines,
@@ -98,9 +98,59 @@ class _Direct:
         groups, panels = self.sizes[:2]
 
         def panel(group: Expr, index: Expr) -> tirx.Stmt:
-            return self.tile(outputs, place, spans, group, index)
+            tile = self.in_fours if self.fours else self.tile
+            return tile(outputs, place, spans, group, index)
 
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
+
+    def in_fours(
+        self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr
+    ) -> tirx.Stmt:
+        """The same as `tile` by functions on vectors. Taps along the last dim that are next to each other are one
+        run of terms."""
+        groups, panels, depth, width = self.sizes
+        sums = local("sums", outputs * width, self.dtype)
+        step = const(self.lines.shape.strides[-1] * int(self.lines.data.shape[-1]))
+
+        def terms(taps: list[Expr], count: Expr) -> tirx.Stmt:
+            start = group * panels + panel
+            for extent, tap in zip(self.lines.kernel, taps, strict=True):
+                start = start * extent + tap
+            data, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
+            weights = address(self.packed, start * (depth * width))
+            return sequence([*declared, run("multiply_outputs", sums, data, step, const(outputs), weights, count)])
+
+        def row(taps: list[Expr]) -> tirx.Stmt:
+            first, stop = spans[-1]
+            return terms([*taps, first], as_index((stop - first) * depth))
+
+        def store(o: int, lane: Expr) -> tirx.BufferStore:
+            return self.store(place, o, group, panel, lane, tirx.BufferLoad(sums, [lane + o * width]))
+
+        nothing = tirx.const(0, self.dtype)
+        adjacent = self.lines.shape.dilation[-1] == 1 and groups == 1
+        added = (
+            self.lines.over_taps(spans[:-1], row)
+            if adjacent
+            else self.lines.over_taps(spans, lambda taps: terms(taps, const(depth)))
+        )
+        cleared = row_of(const(outputs * width), lambda p: tirx.BufferStore(sums, nothing, [p]))
+        count = as_index(self.existing(panel))
+        stored = [row_of(count, partial(store, o)) for o in range(outputs)]
+        return sequence([tirx.AllocBuffer(sums), cleared, added, *stored])
+
+    def store(
+        self, place: Sequence[Expr], o: Expr | int, group: Expr, panel: Expr, lane: Expr, value: Expr
+    ) -> tirx.BufferStore:
+        """The store of the result of a lane for the output `o`."""
+        channel = group * self.channels + panel * self.sizes[-1] + lane
+        index = [*place[:-1], place[-1] + o, channel]
+        return self.finish(value, dict(zip((axis.var for axis in self.axes), index, strict=True)))
+
+    def existing(self, panel: Expr) -> Expr | int:
+        """The number of lanes of a panel that are channels."""
+        width = self.sizes[-1]
+        return width if self.channels % width == 0 else tirx.min(self.channels - panel * width, width)
 
     def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
         """The channels of one panel, for some neighbouring outputs."""
@@ -118,15 +168,9 @@ class _Direct:
             for extent, tap in zip(self.lines.kernel, taps, strict=True):
                 start = start * extent + tap
 
-            step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
-            if self.fours:
-                source, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
-                weights = address(self.packed, start * (depth * width))
-                numbers = (const(step), const(outputs), weights, const(depth))
-                return sequence([*declared, run("multiply_outputs", cell, source, *numbers)])
-
             def term(channel: Expr) -> tirx.Stmt:
                 source = self.lines.offset(place, taps, group * depth + channel)
+                step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
 
                 def add(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
                     value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
@@ -138,31 +182,15 @@ class _Direct:
 
             return loop("c", depth, term)
 
-        def store(o: Expr, lane: Expr, p: Expr) -> tirx.BufferStore:
-            channel = group * self.channels + panel * width + lane
-            index = [*place[:-1], place[-1] + o, channel]
-            return self.finish(
-                tirx.BufferLoad(cell, [p]), dict(zip((axis.var for axis in self.axes), index, strict=True))
-            )
-
-        def stored(count: Expr | int) -> tirx.Stmt:
-            if not self.fours:
-                return each(count, store)
-            rows = [partial(row_store, o) for o in range(outputs)]
-            return sequence([row_of(as_index(count), row) for row in rows])
-
-        def row_store(o: int, lane: Expr) -> tirx.BufferStore:
-            return store(const(o), lane, lane + o * width)
+        def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
+            return self.store(place, o, group, panel, lane, tirx.BufferLoad(cell, [p]))
 
         nothing = tirx.const(0, self.dtype)
-        rest = self.channels - panel * width
         return sequence(
             [
                 tirx.AllocBuffer(cell),
-                (row_of if self.fours else partial(loop, "sum"))(
-                    const(outputs * width), lambda p: tirx.BufferStore(cell, nothing, [p])
-                ),
+                loop("sum", outputs * width, lambda p: tirx.BufferStore(cell, nothing, [p])),
                 self.lines.over_taps(spans, terms),
-                stored(width if self.channels % width == 0 else tirx.min(rest, width)),
+                each(self.existing(panel), store),
             ]
         )

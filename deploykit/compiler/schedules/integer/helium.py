@@ -20,9 +20,9 @@ from math import prod
 from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
-from deploykit.compiler.codegen.c.helium import GROUP, WIDTH
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import GROUP, WIDTH
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
 from deploykit.compiler.schedules.integer.product import Product, product_of

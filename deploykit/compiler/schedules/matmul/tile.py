@@ -16,8 +16,8 @@ from functools import partial
 
 from tvm import tirx
 
-from deploykit.compiler.codegen.c.helium_floats import OUTPUTS, WIDTH
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 from deploykit.compiler.schedules.kernel.loops import local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
@@ -46,7 +46,7 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
     registers. A tile of one vector per row has at most `CHAINS` rows."""
     lanes = device.lanes(bits_of(dtype))
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
-    if device.fours and vectors == WIDTH:
+    if device.fours and vectors == FLOAT_WIDTH:
         rows = OUTPUTS
     if device.by_element or device.loads_first:
         rows = min(rows, tallest_with_factors(device, vectors))
@@ -57,8 +57,8 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
     """The columns of a packed panel: those of the tile with the fewest loads per product, or one vector if there are no
     more columns. Without vectors, few columns get the panels with the least padding."""
     lanes, count = device.lanes(bits_of(dtype)), static(columns)
-    if device.fours and dtype == "float32" and (count is None or count % WIDTH == 0 or count >= MANY_COLUMNS):
-        return WIDTH
+    if device.fours and dtype == "float32" and (count is None or count % FLOAT_WIDTH == 0 or count >= MANY_COLUMNS):
+        return FLOAT_WIDTH
     if lanes == 1:
         return PORTABLE[0] if count is None else _portable_width(count)
     return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
