@@ -144,7 +144,7 @@ class ImportedModel:
     model pads that was converted to this one; it then has one function, and `instances` are those of its batch, or says
     why they are computed together. `stream` says which frames a run of a stream takes. `task` says what a model with
     one function is for, if that is known, and `task_files` are the files that it names. `license` is what the model's
-    file says of its licence: a name or a text. """
+    file says of its licence: a name or a text."""
 
     name: str
     module: ir.IRModule

@@ -111,6 +111,17 @@ def test_products(sign: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", ["int8", "uint8"])
+def test_products_of_two_inputs(sign: str, tmp_path: Path) -> None:
+    """Of symbolic depth and columns, in batches, of which the right one is packed in a run."""
+    zero = "zi" if sign == "int8" else "zu"
+    inputs, outputs = f"{sign}[n, m, k] x, int8[n, k, c] w, {sign}[m, k] u", "int32[n, m, c] y, int32[n, m, c] v"
+    nodes = [f"y = MatMulInteger(x, w, {zero}, zero)", f"v = MatMulInteger(u, w, {zero}, zero)"]
+    dims = {"n": (1, 2), "m": (1, 5), "k": (1, 1100), "c": (1, 9)}
+    sizes = [{"n": 1, "m": 1, "k": 1, "c": 1}, {"n": 2, "m": 5, "k": 1100, "c": 9}, {"n": 2, "m": 4, "k": 15, "c": 6}]
+    compare(quantised(nodes, inputs, outputs, {}), dims, sizes, tmp_path)
+
+
+@pytest.mark.parametrize("sign", ["int8", "uint8"])
 def test_convolutions(sign: str, tmp_path: Path) -> None:
     """With channels that fill vectors and do not, strides, dilation and padding."""
     zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm import ir
-from tvm.ir import prim
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.tir.rewriting import Expr, call_name
 from deploykit.compiler.tir.values import dtype_of

@@ -11,6 +11,7 @@ import pytest
 from tvm import relax, tirx, topi
 
 from deploykit.compiler.cost import work
+from deploykit.compiler.devices import microcontrollers
 from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.schedules import Device, explain
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCALAR, SPELLED, VECTORS, Model, module
@@ -18,7 +19,7 @@ from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCAL
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
 
-devices = pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [*BOTH, microcontrollers.HELIUM], ids=lambda device: device.name)
 
 
 @dataclass(frozen=True)

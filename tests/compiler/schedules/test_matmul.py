@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tvm import relax, te, tirx, topi
 
+from deploykit.compiler.devices import microcontrollers
 from deploykit.compiler.graph.quantize_weights import quantize_weights
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
 from deploykit.compiler.schedules import Device, explain
@@ -18,7 +19,7 @@ from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECT
 B, N, K, M = (tirx.Var(name, "int64") for name in "bnkm")
 SIZES = [(1, 1, 1), (3, 5, 7), (25, 33, 40), (0, 3, 2), (3, 0, 2)]
 
-devices = pytest.mark.parametrize("device", BOTH, ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [*BOTH, microcontrollers.HELIUM], ids=lambda device: device.name)
 
 
 def sample(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:

@@ -80,7 +80,7 @@ def _passed(stmt: Evaluate) -> list[Var]:
     if not isinstance(call, Call) or getattr(call.op, "name", "").startswith("tirx.call_llvm"):
         return []
     passed = [_origin(arg) for arg in call.args if isinstance(arg, Var) or (isinstance(arg, Call) and arg.args)]
-    return passed[:1] if getattr(call.args[0], "value", None) in _WRITERS else passed
+    return passed[:1] if passed and getattr(call.args[0], "value", None) in _WRITERS else passed
 
 
 def _origin(data: Expr) -> Var:

@@ -32,7 +32,7 @@ from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.pointwise.fours import row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
-from deploykit.compiler.tir.values import const, dtype_of
+from deploykit.compiler.tir.values import as_index, const, dtype_of
 
 TILES = (4, 5, 3)
 """The numbers of outputs that are summed together, the usual first."""
@@ -109,16 +109,65 @@ class _Direct:
     def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
         groups, panels = self.sizes[:2]
-        of_panel = self.tile_of_fours if self.fours else self.tile
+        of_panel = self.in_fours if self.fours else self.tile
 
         def panel(group: Expr, index: Expr) -> tirx.Stmt:
             return of_panel(outputs, place, spans, group, index)
 
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
 
+    def in_fours(
+        self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr
+    ) -> tirx.Stmt:
+        """The same as `tile` by functions on vectors. Taps along the last dim that are next to each other are one
+        run of terms."""
+        groups, panels, depth, width = self.sizes
+        sums = local("sums", outputs * width, self.dtype)
+        step = const(self.lines.shape.strides[-1] * int(self.lines.data.shape[-1]))
+
+        def terms(taps: list[Expr], count: Expr) -> tirx.Stmt:
+            start = group * panels + panel
+            for extent, tap in zip(self.lines.kernel, taps, strict=True):
+                start = start * extent + tap
+            data, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
+            weights = address(self.packed, start * (depth * width))
+            return sequence([*declared, run("multiply_outputs", sums, data, step, const(outputs), weights, count)])
+
+        def row(taps: list[Expr]) -> tirx.Stmt:
+            first, stop = spans[-1]
+            return terms([*taps, first], as_index((stop - first) * depth))
+
+        def store(o: int, lane: Expr) -> tirx.BufferStore:
+            return self.store(place, o, group, panel, lane, tirx.BufferLoad(sums, [lane + o * width]))
+
+        nothing = tirx.const(0, self.dtype)
+        adjacent = self.lines.shape.dilation[-1] == 1 and groups == 1
+        added = (
+            self.lines.over_taps(spans[:-1], row)
+            if adjacent
+            else self.lines.over_taps(spans, lambda taps: terms(taps, const(depth)))
+        )
+        cleared = row_of(const(outputs * width), lambda p: tirx.BufferStore(sums, nothing, [p]))
+        count = as_index(self.existing(panel))
+        stored = [row_of(count, partial(store, o)) for o in range(outputs)]
+        return sequence([tirx.AllocBuffer(sums), cleared, added, *stored])
+
+    def store(
+        self, place: Sequence[Expr], o: Expr | int, group: Expr, panel: Expr, lane: Expr, value: Expr
+    ) -> tirx.BufferStore:
+        """The store of the result of a lane for the output `o`."""
+        channel = group * self.channels + panel * self.sizes[-1] + lane
+        index = [*place[:-1], place[-1] + o, channel]
+        return self.finish(value, dict(zip((axis.var for axis in self.axes), index, strict=True)))
+
+    def existing(self, panel: Expr) -> Expr | int:
+        """The number of lanes of a panel that are channels."""
+        width = self.sizes[-1]
+        return width if self.channels % width == 0 else tirx.min(self.channels - panel * width, width)
+
     def tile(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr) -> tirx.Stmt:
         """The channels of one panel, for some neighbouring outputs."""
-        groups, _, depth, width = self.sizes
+        groups, panels, depth, width = self.sizes
         cell = local("sums", outputs * width, self.dtype)
         joined = groups == 1 and self.lines.shape.dilation[-1] == 1
 
@@ -136,13 +185,16 @@ class _Direct:
             if joined:
                 first, stop = spans[-1]
                 taps, count = [*taps, first], (stop - first) * depth
-            start = self._panel_start(taps, group, panel)
+            start = group * panels + panel
+            for extent, tap in zip(self.lines.kernel, taps, strict=True):
+                start = start * extent + tap
 
             def term(channel: Expr) -> tirx.Stmt:
                 source = self.lines.offset(place, taps, group * depth + channel)
+                step = self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
 
                 def add(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
-                    value = tirx.BufferLoad(self.data, [source + o * self._step]).astype(self.dtype)
+                    value = tirx.BufferLoad(self.data, [source + o * step]).astype(self.dtype)
                     weight = tirx.BufferLoad(self.packed, [(start * depth + channel) * width + lane])
                     total = tirx.BufferLoad(cell, [p]) + value * weight.astype(self.dtype)
                     return tirx.BufferStore(cell, total, [p])
@@ -151,62 +203,16 @@ class _Direct:
 
             return loop("c", count, term)
 
+        def store(o: Expr, lane: Expr, p: Expr) -> tirx.Stmt:
+            return self.store(place, o, group, panel, lane, tirx.BufferLoad(cell, [p]))
+
         nothing = tirx.const(0, self.dtype)
-        last = None if self.channels % width == 0 else tirx.min(self.channels - panel * width, width)
+        last = self.existing(panel)
         return sequence(
             [
                 tirx.AllocBuffer(cell),
                 each(lambda _o, _lane, p: tirx.BufferStore(cell, nothing, [p])),
                 self.lines.over_taps(spans[:-1] if joined else spans, terms),
-                each(partial(self._store, cell, place, group, panel), last),
+                each(store, None if isinstance(last, int) else last),
             ]
         )
-
-    def tile_of_fours(
-        self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr
-    ) -> tirx.Stmt:
-        """`tile` by functions on vectors."""
-        _, _, depth, width = self.sizes
-        cell = local("sums", outputs * width, self.dtype)
-
-        def terms(taps: list[Expr]) -> tirx.Stmt:
-            source, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
-            weights = address(self.packed, self._panel_start(taps, group, panel) * (depth * width))
-            numbers = (const(self._step), const(outputs), weights, const(depth))
-            return sequence([*declared, run("multiply_outputs", cell, source, *numbers)])
-
-        def row_store(o: int, lane: Expr) -> tirx.BufferStore:
-            return self._store(cell, place, group, panel, const(o), lane, lane + o * width)
-
-        nothing = tirx.const(0, self.dtype)
-        whole = self.channels % width == 0
-        count = const(width) if whole else tirx.min(self.channels - panel * width, width)
-        return sequence(
-            [
-                tirx.AllocBuffer(cell),
-                row_of(const(outputs * width), lambda p: tirx.BufferStore(cell, nothing, [p])),
-                self.lines.over_taps(spans, terms),
-                *(row_of(count, partial(row_store, o)) for o in range(outputs)),
-            ]
-        )
-
-    @property
-    def _step(self) -> int:
-        """The elements of the data from output to output."""
-        return self.lines.shape.strides[-1] * int(self.lines.data.shape[-1])
-
-    def _panel_start(self, taps: Sequence[Expr], group: Expr, panel: Expr) -> Expr:
-        """The number of rows of weights before those of a tap."""
-        start = group * self.sizes[1] + panel
-        for extent, tap in zip(self.lines.kernel, taps, strict=True):
-            start = start * extent + tap
-        return start
-
-    def _store(
-        self, cell: Buffer, place: Sequence[Expr], group: Expr, panel: Expr, o: Expr, lane: Expr, p: Expr
-    ) -> tirx.BufferStore:
-        """Store the sum at place `p` of a tile: that of output `o` and channel `lane`."""
-        channel = group * self.channels + panel * self.sizes[-1] + lane
-        index = [*place[:-1], place[-1] + o, channel]
-        at = dict(zip((axis.var for axis in self.axes), index, strict=True))
-        return self.finish(tirx.BufferLoad(cell, [p]), at)

@@ -49,14 +49,11 @@ def _requantized(
     if not isinstance(found.total, ir.TensorLoad) or not found.total.source.same_as(sums.buffer):
         return None
     known = sym.Analyzer()
-    nodes = (store, found.factor, found.bias)
+    nodes: list[tuple[Buffer, Expr]] = [(store.buffer, store.indices[0])]
+    nodes += [(load.source, load.indices[0]) for load in (found.factor, found.bias)]
 
     def strides(var: ir.Var) -> list[Expr]:
-        offsets = [node.indices[0] for node in nodes]
-        return [known.simplify(substitute(offset, {var: var + 1}) - offset) for offset in offsets]
-
-    def first(node: tirx.BufferStore | ir.TensorLoad, i: Expr) -> Expr:
-        return known.simplify(substitute(node.indices[0], {row: i, index: const(0)}))
+        return [known.simplify(substitute(offset, {var: var + 1}) - offset) for _, offset in nodes]
 
     along, across = [static(step) for step in strides(index)], strides(row)
     if along not in ([1, 1, 1], [1, 0, 1]) or any(static(step) != 0 for step in across[1:]):
@@ -64,11 +61,10 @@ def _requantized(
     ends = [tirx.FloatImm("float32", end) for end in (found.low, found.high)]
 
     def rows(i: Expr, start: Expr, count: Expr) -> tirx.Stmt:
-        results, factor, bias = (
-            address(node.buffer if node is store else node.source, first(node, i)) for node in nodes
-        )
+        firsts = [known.simplify(substitute(offset, {row: i, index: const(0)})) for _, offset in nodes]
+        results, factor, bias = (address(buffer, at) for (buffer, _), at in zip(nodes, firsts, strict=True))
         if along[1] == 0:
-            factor = tirx.BufferLoad(found.factor.source, [first(found.factor, i)])
+            factor = tirx.BufferLoad(found.factor.source, [firsts[1]])
         name = "requantize_rows" if along[1] else "requantize_rows_evenly"
         given = (results, start, const(sums.between), count, factor, bias, sums.count)
         return run(name, *given, *ends, tirx.IntImm("int32", found.zero))

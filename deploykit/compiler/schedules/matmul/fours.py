@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tvm import ir, sym
+from tvm import ir, sym, tirx
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.devices.helium import FLOAT_WIDTH
@@ -20,27 +20,33 @@ Operand = Callable[[Expr, Expr], Expr]
 
 def steps_in_fours(
     device: Device, tile: Tile, sums: Buffer, left: Operand, right: Operand, count: Expr
-) -> ir.Stmt | None:
+) -> tirx.Stmt | None:
     """`count` steps of a tile; `None` unless both operands are floats in memory, where those of neighbouring rows,
     steps and columns have the places that the function takes."""
     if not device.fours or tile.columns != FLOAT_WIDTH or tile.dtype != "float32":
         return None
     zero, one = const(0), const(1)
-    rows = [left(const(row), zero) for row in range(tile.rows)]
-    first, onward = rows[0], left(zero, one)
-    start, below, beside = right(zero, zero), right(one, zero), right(zero, one)
-    loads = (*rows, onward, start, below, beside)
-    if not all(isinstance(load, ir.TensorLoad) and dtype_of(load) == "float32" for load in loads):
+    rows = _loads(*(left(const(row), zero) for row in range(tile.rows)), left(zero, one))
+    weights = _loads(right(zero, zero), right(one, zero), right(zero, one))
+    if rows is None or weights is None:
         return None
     known = sym.Analyzer()
 
     def apart(a: ir.TensorLoad, b: ir.TensorLoad) -> Expr:
         return known.simplify(b.indices[0] - a.indices[0])
 
+    *rows, onward = rows
     between = [apart(a, b) for a, b in pairwise(rows)] or [zero]
-    if [static(apart(first, onward)), static(apart(start, below)), static(apart(start, beside))] != [1, FLOAT_WIDTH, 1]:
+    steps = (apart(rows[0], onward), *(apart(weights[0], other) for other in weights[1:]))
+    if [static(step) for step in steps] != [1, FLOAT_WIDTH, 1]:
         return None
     if collect(between[0], ir.TensorLoad) or not all(known.can_prove_equal(b, between[0]) for b in between):
         return None
-    data, weights = (address(load.source, load.indices[0]) for load in (first, start))
-    return run("multiply_outputs", sums, data, between[0], const(tile.rows), weights, count)
+    places = [address(load.source, load.indices[0]) for load in (rows[0], weights[0])]
+    return run("multiply_outputs", sums, places[0], between[0], const(tile.rows), places[1], count)
+
+
+def _loads(*operands: Expr) -> list[ir.TensorLoad] | None:
+    """The operands, if all are floats in memory."""
+    loads = [operand for operand in operands if isinstance(operand, ir.TensorLoad) and dtype_of(operand) == "float32"]
+    return loads if len(loads) == len(operands) else None
