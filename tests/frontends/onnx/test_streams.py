@@ -60,12 +60,14 @@ def onnx_runner(source: onnx.ModelProto) -> Runner:
     return lambda given: dict(zip(names, session.run(names, given), strict=True))
 
 
-def check_chain(runtime: Runtime, seed: int, *, causal: bool, sizes: Sequence[Sequence[int]]) -> None:
-    """A random chain in parts of these sizes, in hops."""
+def check_chain(runtime: Runtime, seed: int, padding: Sequence[bool], sizes: Sequence[Sequence[int]]) -> None:
+    """A random chain in parts of these sizes, in hops; `padding` says which groups of its layers are causal."""
     random = np.random.default_rng(seed)
     rank, axis = LAYOUTS[seed % len(LAYOUTS)]
     chain = Chain(random, rank, axis)
-    hop = grow(chain, causal=causal, layers=int(random.integers(1, 5)))
+    hop = 1
+    for causal in padding:
+        hop *= grow(chain, causal=causal, layers=int(random.integers(1, 5 // len(padding) + 1)))
     source = chain.model()
     x = chain.data(2, hop * max(12, 36 // hop))
     expected = reference(source, x)
@@ -87,13 +89,20 @@ def check_chain(runtime: Runtime, seed: int, *, causal: bool, sizes: Sequence[Se
 @pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("seed", range(24))
 def test_causal_chains(runtime: Runtime, seed: int) -> None:
-    check_chain(runtime, seed, causal=True, sizes=[[1], [3], [1, 5, 2]])
+    check_chain(runtime, seed, [True], sizes=[[1], [3], [1, 5, 2]])
 
 
 @pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("seed", range(100, 116))
 def test_chains_without_padding(runtime: Runtime, seed: int) -> None:
-    check_chain(runtime, seed, causal=False, sizes=[[1], [5], [2, 1]])
+    check_chain(runtime, seed, [False], sizes=[[1], [5], [2, 1]])
+
+
+@pytest.mark.sampled(part=4)
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_chains_with_padding_behind_layers_without(runtime: Runtime, seed: int) -> None:
+    """Frames that are of no full run are zeros where later layers pad."""
+    check_chain(runtime, seed, [False, True, False, True], sizes=[[1], [5]])
 
 
 CLASSIFIER = "(float[batch,1,49,10] x) => (float[batch,4] y)"
@@ -291,6 +300,12 @@ def test_a_fixed_number_of_new_frames(runtime: Runtime, part: int) -> None:
     with runtime.session(source, dims={"batch": 1, "frames": part}, stream=stream) as session:
         assert session.manifest.dims == () or all(dim.name != "frames" for dim in session.manifest.dims)
         compare(session, source, {"batch": 1})
+
+
+def test_room_for_results_of_a_window_is_known(tmp_path: Path) -> None:
+    source, stream = WINDOWS["dscnn"]
+    deploykit.build(source, "embedded", {"batch": 2, "frames": 2}, tmp_path / "out", stream=stream)
+    assert "#define G_OUTPUT_Y_BYTES 32\n" in (tmp_path / "out" / "model.h").read_text()
 
 
 def test_a_chain_of_8_bit_integers_keeps_integers(tmp_path: Path) -> None:
