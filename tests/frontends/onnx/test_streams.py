@@ -302,6 +302,18 @@ def test_a_fixed_number_of_new_frames(runtime: Runtime, part: int) -> None:
         compare(session, source, {"batch": 1})
 
 
+def test_notes_say_what_a_run_takes(tmp_path: Path) -> None:
+    source, stream = WINDOWS["causal"]
+    deploykit.build(source, "host", None, tmp_path / "out", stream=stream)
+    later = "later ones have frames where the model has padding in front of its window"
+    assert deploykit.open(tmp_path / "out").manifest.notes == (
+        "a run takes a multiple of 2 new frames, 'frames'",
+        "'y' has no rows until there have been 48 frames",
+        "GlobalAveragePool 'p' reads all frames of the window in each run",
+        f"'y' is that of the model for the first window of 48 frames; {later}",
+    )
+
+
 def test_room_for_results_of_a_window_is_known(tmp_path: Path) -> None:
     source, stream = WINDOWS["dscnn"]
     deploykit.build(source, "embedded", {"batch": 2, "frames": 2}, tmp_path / "out", stream=stream)

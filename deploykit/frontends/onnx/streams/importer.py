@@ -429,13 +429,20 @@ class StreamImporter(GraphImporter):
         return value, StreamOutput(name=name, of="sequence" if mark is None else mark.of)
 
     def _notes(self) -> list[str]:
+        hop = [f"a run takes a multiple of {self.plan.hop} new frames, '{self.asked.dim}'"] if self.plan.hop > 1 else []
+        late = [
+            f"'{each.name}' has no rows until there have been {each.after} frames"
+            for each in self.outputs
+            if each.axis is None and each.after
+        ]
         window = [f"{name} reads all frames of the window in each run" for name in self.mixing.values()]
-        return window + [
+        first = [
             f"'{each.name}' is that of the model for the first window of {self.asked.window} frames; later ones have "
             "frames where the model has padding in front of its window"
             for each in self.outputs
             if each.of == "first"
         ]
+        return [*hop, *late, *window, *first]
 
     def _entry(self) -> StreamEntry:
         return StreamEntry(
