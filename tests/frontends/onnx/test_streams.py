@@ -250,6 +250,11 @@ SEQUENCES = {
         " i = ArgMax<axis=1,keepdims=0>(a) y = Cast<to=1>(i) z = ReduceLogSumExp<axes=[1]>(a) }",
         w=(3, 3, 3),
     ),
+    "shapes": model(
+        "(float[batch,time,4] x) => (float[batch,time,4] y) { s = Shape<end=2>(x) t = Concat<axis=0>(s,pair)"
+        " a = Reshape(x,t) r = Tanh(a) u = Concat<axis=0>(s,all) y = Reshape(r,u) }",
+        pair=axes(2, 2), all=axes(4),
+    ),
     "softmax": model(
         "(float[batch,time,3] x) => (float[batch,time,4] y) { a = MatMul(x,w) b = LayerNormalization(a,n,n)"
         " s = Softmax<axis=-1>(b) y = Identity(s) }",
@@ -300,6 +305,15 @@ def test_a_fixed_number_of_new_frames(runtime: Runtime, part: int) -> None:
     with runtime.session(source, dims={"batch": 1, "frames": part}, stream=stream) as session:
         assert session.manifest.dims == () or all(dim.name != "frames" for dim in session.manifest.dims)
         compare(session, source, {"batch": 1})
+
+
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_a_fixed_number_of_frames_of_all(case: str, tmp_path: Path) -> None:
+    """Sizes that are computed from the number of new frames are numbers then."""
+    part = 48
+    deploykit.build(SEQUENCES[case], "host", {"batch": 2, "time": part}, tmp_path / "out", stream="time", check=False)
+    with deploykit.open(tmp_path / "out") as session:
+        compare(session, SEQUENCES[case], {"batch": 2})
 
 
 def test_notes_say_what_a_run_takes(tmp_path: Path) -> None:
