@@ -366,6 +366,15 @@ def test_numbers_that_are_none_stay_where_they_are(tmp_path: Path) -> None:
     assert np.isnan(expected[0, 0]).sum() == 3
 
 
+def test_the_largest_of_infinities_does_not_see_padding(tmp_path: Path) -> None:
+    source = model("(float[1,1,time] x) => (float[1,1,time] y) { y = MaxPool<kernel_shape=[3],pads=[2,0]>(x) }")
+    deploykit.build(source, "host", None, tmp_path / "out", stream="time", check=False)
+    x = np.array([[[-np.inf, -3, -np.inf, -np.inf, -np.inf, np.nan, 2, 1, 0]]], np.float32)
+    found = np.concatenate(streamed(deploykit.open(tmp_path / "out"), x, 2, [1, 2], {}), 2)
+    expected = [-np.inf, -3, -3, -3, -np.inf, np.nan, np.nan, np.nan, 2]
+    np.testing.assert_array_equal(found[0, 0], np.array(expected, np.float32))
+
+
 REFUSED = {
     "Conv 'a' pads behind the last frame": "{ a = Conv<pads=[1,1]>(x,w) y = Relu(a) }",
     "auto_pad SAME_UPPER pads behind the last frame": '{ y = Conv<auto_pad="SAME_UPPER">(x,w) }',
