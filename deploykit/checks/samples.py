@@ -85,9 +85,8 @@ def sample_inputs(
     if ports is not None:
         arrays |= _random_lengths(manifest, ports, arrays, given, dims)
     later = dims_of_contents(manifest)
-    longest = longest_dims(manifest, ports) if ports else {}
-    for dim in symbolic_dims(manifest):
-        if dim.name not in later and dim.name not in longest:
+    for dim in _dims_of_inputs(manifest):
+        if dim.name not in later:
             dims.setdefault(dim.name, dim.minimum)
     if ports is not None:
         note_sizes(manifest, ports, {name: arrays[name] for name in ports.lengths if name in arrays}, dims)
@@ -250,9 +249,13 @@ def symbolic_dims(manifest: Manifest) -> tuple[DimEntry, ...]:
     """The dims that inputs have, and the longest lengths of ragged inputs."""
     ports = ragged_ports(manifest)
     longest = longest_dims(manifest, ports).values() if ports else ()
-    # The size of a state may be one of an input, too.
+    return (*_dims_of_inputs(manifest), *longest)
+
+
+def _dims_of_inputs(manifest: Manifest) -> list[DimEntry]:
+    """The dims that inputs have; that of a state may be one of them."""
     own = {extent for port in manifest.inputs for extent in port.shape} if manifest.states is not None else set()
-    return (*(dim for dim in manifest.dims if dim.capacity_of is None or dim.name in own), *longest)
+    return [dim for dim in manifest.dims if dim.capacity_of is None or dim.name in own]
 
 
 def _checked_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 /* Listens to a microphone, and says which words it hears, and when.
 
-   A run takes the newest NEW samples; what the model needs of earlier ones is in the states. A word counts when the model
-   has been sure of it for SURE runs. */
+   A run takes the newest NEW samples; what the model needs of earlier ones is in the states. A word counts when the
+   model has been sure of it for SURE runs. */
 #include <stdio.h>
 
 #include "model.h"

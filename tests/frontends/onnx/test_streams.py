@@ -60,12 +60,14 @@ def onnx_runner(source: onnx.ModelProto) -> Runner:
     return lambda given: dict(zip(names, session.run(names, given), strict=True))
 
 
-def check_chain(runtime: Runtime, seed: int, *, causal: bool, sizes: Sequence[Sequence[int]]) -> None:
-    """A random chain in parts of these sizes, in hops."""
+def check_chain(runtime: Runtime, seed: int, padding: Sequence[bool], sizes: Sequence[Sequence[int]]) -> None:
+    """A random chain in parts of these sizes, in hops; `padding` says which groups of its layers are causal."""
     random = np.random.default_rng(seed)
     rank, axis = LAYOUTS[seed % len(LAYOUTS)]
     chain = Chain(random, rank, axis)
-    hop = grow(chain, causal=causal, layers=int(random.integers(1, 5)))
+    hop = 1
+    for causal in padding:
+        hop *= grow(chain, causal=causal, layers=int(random.integers(1, 5 // len(padding) + 1)))
     source = chain.model()
     x = chain.data(2, hop * max(12, 36 // hop))
     expected = reference(source, x)
@@ -87,13 +89,20 @@ def check_chain(runtime: Runtime, seed: int, *, causal: bool, sizes: Sequence[Se
 @pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("seed", range(24))
 def test_causal_chains(runtime: Runtime, seed: int) -> None:
-    check_chain(runtime, seed, causal=True, sizes=[[1], [3], [1, 5, 2]])
+    check_chain(runtime, seed, [True], sizes=[[1], [3], [1, 5, 2]])
 
 
 @pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("seed", range(100, 116))
 def test_chains_without_padding(runtime: Runtime, seed: int) -> None:
-    check_chain(runtime, seed, causal=False, sizes=[[1], [5], [2, 1]])
+    check_chain(runtime, seed, [False], sizes=[[1], [5], [2, 1]])
+
+
+@pytest.mark.sampled(part=4)
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_chains_with_padding_behind_layers_without(runtime: Runtime, seed: int) -> None:
+    """Frames that are of no full run are zeros where later layers pad."""
+    check_chain(runtime, seed, [False, True, False, True], sizes=[[1], [5]])
 
 
 CLASSIFIER = "(float[batch,1,49,10] x) => (float[batch,4] y)"
@@ -241,6 +250,11 @@ SEQUENCES = {
         " i = ArgMax<axis=1,keepdims=0>(a) y = Cast<to=1>(i) z = ReduceLogSumExp<axes=[1]>(a) }",
         w=(3, 3, 3),
     ),
+    "shapes": model(
+        "(float[batch,time,4] x) => (float[batch,time,4] y) { s = Shape<end=2>(x) t = Concat<axis=0>(s,pair)"
+        " a = Reshape(x,t) r = Tanh(a) u = Concat<axis=0>(s,all) y = Reshape(r,u) }",
+        pair=axes(2, 2), all=axes(4),
+    ),
     "softmax": model(
         "(float[batch,time,3] x) => (float[batch,time,4] y) { a = MatMul(x,w) b = LayerNormalization(a,n,n)"
         " s = Softmax<axis=-1>(b) y = Identity(s) }",
@@ -293,6 +307,33 @@ def test_a_fixed_number_of_new_frames(runtime: Runtime, part: int) -> None:
         compare(session, source, {"batch": 1})
 
 
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_a_fixed_number_of_frames_of_all(case: str, tmp_path: Path) -> None:
+    """Sizes that are computed from the number of new frames are numbers then."""
+    part = 48
+    deploykit.build(SEQUENCES[case], "host", {"batch": 2, "time": part}, tmp_path / "out", stream="time", check=False)
+    with deploykit.open(tmp_path / "out") as session:
+        compare(session, SEQUENCES[case], {"batch": 2})
+
+
+def test_notes_say_what_a_run_takes(tmp_path: Path) -> None:
+    source, stream = WINDOWS["causal"]
+    deploykit.build(source, "host", None, tmp_path / "out", stream=stream)
+    later = "later ones have frames where the model has padding in front of its window"
+    assert deploykit.open(tmp_path / "out").manifest.notes == (
+        "a run takes a multiple of 2 new frames, 'frames'",
+        "'y' has no rows until there have been 48 frames",
+        "GlobalAveragePool 'p' reads all frames of the window in each run",
+        f"'y' is that of the model for the first window of 48 frames; {later}",
+    )
+
+
+def test_room_for_results_of_a_window_is_known(tmp_path: Path) -> None:
+    source, stream = WINDOWS["dscnn"]
+    deploykit.build(source, "embedded", {"batch": 2, "frames": 2}, tmp_path / "out", stream=stream)
+    assert "#define G_OUTPUT_Y_BYTES 32\n" in (tmp_path / "out" / "model.h").read_text()
+
+
 def test_a_chain_of_8_bit_integers_keeps_integers(tmp_path: Path) -> None:
     chain = Chain(np.random.default_rng(5))
     chain.quantised()
@@ -323,6 +364,15 @@ def test_numbers_that_are_none_stay_where_they_are(tmp_path: Path) -> None:
     found = np.concatenate(streamed(deploykit.open(tmp_path / "out"), x, 2, [1], {}), 2)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     assert np.isnan(expected[0, 0]).sum() == 3
+
+
+def test_the_largest_of_infinities_does_not_see_padding(tmp_path: Path) -> None:
+    source = model("(float[1,1,time] x) => (float[1,1,time] y) { y = MaxPool<kernel_shape=[3],pads=[2,0]>(x) }")
+    deploykit.build(source, "host", None, tmp_path / "out", stream="time", check=False)
+    x = np.array([[[-np.inf, -3, -np.inf, -np.inf, -np.inf, np.nan, 2, 1, 0]]], np.float32)
+    found = np.concatenate(streamed(deploykit.open(tmp_path / "out"), x, 2, [1, 2], {}), 2)
+    expected = [-np.inf, -3, -3, -3, -np.inf, np.nan, np.nan, np.nan, 2]
+    np.testing.assert_array_equal(found[0, 0], np.array(expected, np.float32))
 
 
 REFUSED = {

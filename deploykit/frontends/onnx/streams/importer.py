@@ -17,6 +17,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
+from tvm import ir as tvm_ir
 from tvm import tirx
 
 from deploykit.artifact.streams import StreamEntry, StreamOutput
@@ -28,6 +29,7 @@ from deploykit.compiler.operators.building.integers import equal, floor_mod
 from deploykit.compiler.operators.building.model import ModelBuilder, Values
 from deploykit.compiler.operators.building.value import POISON, AnyValue, Value
 from deploykit.errors import Problem, UnsupportedModelError
+from deploykit.frontends.onnx.attributes import MICROSOFT
 from deploykit.frontends.onnx.decoders.graph import read_by
 from deploykit.frontends.onnx.decoders.rules import RULES, SHAPE_OPERANDS, Tokens
 from deploykit.frontends.onnx.importer import GraphImporter, Scope, quantized
@@ -39,10 +41,10 @@ from deploykit.frontends.onnx.streams.frames import Frames, Now
 from deploykit.frontends.onnx.streams.kept import Kept
 from deploykit.frontends.onnx.streams.layers import RECURRENT, WINDOWS, Mark, after, recurrent, windowed
 from deploykit.frontends.onnx.streams.moves import MOVES, moved
+from deploykit.frontends.onnx.streams.outputs import notes, output
 from deploykit.frontends.onnx.views import View
 
 if TYPE_CHECKING:
-    from deploykit.compiler.dims.expressions import IntExpr
     from deploykit.compiler.operators.building.context import Context
     from deploykit.frontends.onnx.node import Node
 
@@ -54,13 +56,15 @@ KEEPS_ZERO = frozenset({"DequantizeLinear", "Identity", "LeakyRelu", "QuantizeLi
 class Plan:
     """What the first import found out: the new frames of a run are a multiple of `hop`; the window of the model begins
     `offset` frames after the first frame; `states`, and the `names` of dims in their shapes; `marks` of the results of
-    nodes, and the nodes that `mix` frames, by the name of the first result."""
+    nodes, by the name of the first one; the nodes that only move frames (`moved`), and those that mix them (`mixing`),
+    by the same name."""
 
     hop: int = 1
     offset: int = 0
     states: tuple[Port, ...] = ()
     names: Mapping[tirx.Var, str] = field(default_factory=dict)
     marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
     mixing: frozenset[str] = frozenset()
 
 
@@ -94,6 +98,7 @@ class StreamImporter(GraphImporter):
         self.kept: Kept
         self.marks: dict[int, tuple[Value, Frames | Now]] = {}
         self.noted: dict[str, tuple[Mark, ...]] = {}
+        self.moved: set[str] = set()
         self.mixing: dict[str, str] = {}
         self.hop = 1
         self.outputs: list[StreamOutput] = []
@@ -123,7 +128,7 @@ class StreamImporter(GraphImporter):
         return replace(
             model,
             functions=(replace(signature, outputs=outputs),),
-            notes=(*model.notes, *self._notes()),
+            notes=(*model.notes, *notes(self.asked, self.plan.hop, self.outputs, list(self.mixing.values()))),
             stream=self._entry(),
             license=license_of(self.model.metadata_props),
             files=tuple(self.model.meta.get(FILES, ())),
@@ -133,7 +138,15 @@ class StreamImporter(GraphImporter):
         """What this import found out."""
         offset = -(self.asked.window or 0) % self.hop if self.mixing else 0
         names = {dim.var: name for name, dim in self.dims.items() if isinstance(dim, Dim)}
-        return Plan(self.hop, offset, tuple(self.kept.ports.values()), names, self.noted, frozenset(self.mixing))
+        return Plan(
+            self.hop,
+            offset,
+            tuple(self.kept.ports.values()),
+            names,
+            self.noted,
+            frozenset(self.moved),
+            frozenset(self.mixing),
+        )
 
     def _new_dim(self, name: str, minimum: int = 1) -> Dim | int:
         bound = self.bounds.get(name, (0 if name in self.emptiable else minimum, None))
@@ -225,8 +238,8 @@ class StreamImporter(GraphImporter):
             raise Unsupported("a sequence or an optional of frames")
         if not any(isinstance(mark, Frames) for mark in marks):
             return self._whole(ctx, node, operands, marks)
-        first, x = marks[0], operands[0]
-        if isinstance(first, Frames) and x is not None:
+        first, x, name = marks[0], operands[0], node.outputs[0].name or ""
+        if isinstance(first, Frames) and x is not None and not node.domain:
             if node.op_type in WINDOWS and first.axis >= 2 and not any(marks[1:]):
                 weights = operands[1] if node.op_type == "Conv" else None
                 kernel = node.ints("kernel_shape") if weights is None else weights.shape[2:]
@@ -234,9 +247,11 @@ class StreamImporter(GraphImporter):
                 return super()._import(ctx, changed, [data, *operands[1:]], self.top), [found]
             if node.op_type in RECURRENT:
                 return self._recurrent(ctx, node, operands, first)
-            if node.op_type in MOVES:
+            # Operands that count new frames are numbers in the last import alone.
+            if node.op_type in MOVES and (not self.final or name in self.plan.moved):
                 place = moved(ctx, node, operands, first, self.kept)
                 if place is not None:
+                    self.moved.add(name)
                     value, mark, rest = place
                     results = (value,) if rest is None else super()._import(ctx, node, [value, *rest], self.top)
                     return results, [mark]
@@ -317,7 +332,7 @@ class StreamImporter(GraphImporter):
     ) -> list[Mark]:
         """Where the frames of the results are. Raises `Unsupported` if the node mixes them."""
         self._require_no_count([value for value, _ in given][: _shapes(node)])
-        rule = RULES.get(node.op_type)
+        rule = RULES.get(node.op_type) if node.domain in ("", MICROSOFT) else None
         if rule is None:
             raise Unsupported("it mixes frames")
         (y, *_) = (value for value in results if isinstance(value, Value))
@@ -389,16 +404,16 @@ class StreamImporter(GraphImporter):
         if not self.final and any(self._counts(element) for elements in known for element in elements.flat):
             raise Unsupported("it computes with the number of frames, which a stream has not")
 
-    def _counts(self, extent: IntExpr) -> bool:
-        return not isinstance(extent, int) and self.time in free_vars(extent)
+    def _counts(self, extent: object) -> bool:
+        return isinstance(extent, tvm_ir.Expr) and self.time in free_vars(extent)
 
     # Results
 
     def _outputs(self, ctx: Context) -> dict[str, Value]:
-        """The outputs, without frames that are of no full run, and without rows that are not known yet."""
+        """The outputs, with an entry for each."""
         found: dict[str, Value] = {}
-        for output in self.model.graph.outputs:
-            name = output.name or ""
+        for declared in self.model.graph.outputs:
+            name = declared.name or ""
             value = self.top.get(name)
             ctx.site = Site("stream", name)
             try:
@@ -414,28 +429,7 @@ class StreamImporter(GraphImporter):
         mark = self.mark_of(value)
         if mark is None and self._time_axis(value) is not None:
             raise Unsupported("it is not known which frames it has")
-        if isinstance(mark, Frames):
-            mark.require_no_later()
-            if mark.ahead:
-                raise Unsupported("it begins with padding, which would need a frame of the stream")
-            if self.plan.offset:
-                raise Unsupported("it has frames, beside a result of a window that is no multiple of the hop")
-            entry = StreamOutput(name=name, axis=mark.axis, after=mark.early * mark.step)
-            return self.kept.trimmed(value, mark) if mark.early else value, entry
-        if isinstance(mark, Now) and mark.after > self.plan.hop:
-            if value.rank == 0:
-                raise Unsupported("it has no rows, which there would be none of until the window is full")
-            return self.kept.ready(value, mark.after), StreamOutput(name=name, after=mark.after, of=mark.of)
-        return value, StreamOutput(name=name, of="sequence" if mark is None else mark.of)
-
-    def _notes(self) -> list[str]:
-        window = [f"{name} reads all frames of the window in each run" for name in self.mixing.values()]
-        return window + [
-            f"'{each.name}' is that of the model for the first window of {self.asked.window} frames; later ones have "
-            "frames where the model has padding in front of its window"
-            for each in self.outputs
-            if each.of == "first"
-        ]
+        return output(self.kept, name, value, mark, self.plan.hop, self.plan.offset)
 
     def _entry(self) -> StreamEntry:
         return StreamEntry(

@@ -21,7 +21,8 @@ from deploykit.compiler.dtypes import storage_dtype
 from deploykit.compiler.model import Port
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.expressions import compute
-from deploykit.compiler.operators.building.integers import all_plain, expr
+from deploykit.compiler.operators.building.integers import expr
+from deploykit.compiler.operators.building.reduce_axes import lowest
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.joining import concat
 from deploykit.compiler.operators.slicing import Piece, take
@@ -50,6 +51,9 @@ class Kept:
     old: Mapping[str, Value] | None
     ports: dict[str, Port] = field(default_factory=dict)
     new: dict[str, Value] = field(default_factory=dict)
+    _before: Value | None = field(default=None, init=False)
+    _made: dict[tuple[int, ...], tuple[Value, Value]] = field(default_factory=dict, init=False)
+    _numbers: dict[str, IntExpr] = field(default_factory=dict, init=False)
 
     def state(self, kind: str, dtype: str, shape: Sequence[IntExpr]) -> tuple[str, Value]:
         """The name of another state, and its value before the run."""
@@ -131,10 +135,7 @@ class Kept:
         self.new[COUNT] = total
         return before
 
-    _before: Value | None = field(default=None, init=False)
-    _made: dict[tuple[int, ...], tuple[Value, Value]] = field(default_factory=dict, init=False)
-
-    def cleared(self, x: Value, frames: Frames, past: int, least: bool = False) -> Value:
+    def cleared(self, x: Value, frames: Frames, past: int, *, least: bool) -> Value:
         """`x`, which has `past` frames in front of the new ones, with zeros in the place of frames that are not of the
         full run; `least`: with the least number instead."""
         before = self.so_far()
@@ -142,7 +143,7 @@ class Kept:
 
         def fill(y: Value, zero: int) -> Value:
             dtype = storage_dtype(y.dtype)
-            number = tirx.min_value(dtype) if least else tirx.const(zero, dtype)
+            number = lowest(dtype) if least else tirx.const(zero, dtype)
 
             def build(t: te.Tensor, seen: te.Tensor) -> te.Tensor:
                 def element(*index: ir.Expr) -> ir.Expr:
@@ -175,8 +176,6 @@ class Kept:
         rows = self._number(f"ready_after_{after}", enough, 1)
         return part(self.ctx, x, 0, 0, self.ctx.simplify(x.shape[0] * rows))
 
-    _numbers: dict[str, IntExpr] = field(default_factory=dict, init=False)
-
     def _number(self, name: str, of: Callable[[ir.Expr], ir.Expr], most: IntExpr) -> IntExpr:
         """A number that a run computes from the number of frames so far, as a data dim."""
         if not name.startswith("ready") or name not in self._numbers:
@@ -197,7 +196,8 @@ def stored(x: Value, function: Stored) -> Value:
     if source is None or source.restored is None:
         return function(x, 0)
     zero = source.zero
-    if zero is not None and (zero.array is None or not all_plain(zero.shape)):
+    if zero is None:
+        return source.restored(function(source.x, 0))
+    if zero.array is None:
         return function(x, 0)
-    number = 0 if zero is None or zero.array is None else int(zero.array.reshape(-1)[0])
-    return source.restored(function(source.x, number))
+    return source.restored(function(source.x, int(zero.array.reshape(-1)[0])))
