@@ -173,8 +173,10 @@ def _web_in_node() -> Target:
 
 
 def _board(name: str, core: str) -> Board:
-    """A board, with this core on it."""
-    return find_board(name).model_copy(update={"core": cores()[core]})
+    """A board with this core on it, and with the memories of its emulator."""
+    own = cores()[core]
+    assert own.emulator is not None
+    return find_board(name).model_copy(update={"core": own, "flash": own.emulator.flash, "ram": own.emulator.ram})
 
 
 def _emulates(name: str, core: str) -> bool:

@@ -171,6 +171,17 @@ def test_what_fits_in_less_memory_is_told(tmp_path: Path) -> None:
     assert "--optimize" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("dtype", "advised"), [("int8", False), ("float32", True)])
+def test_a_model_of_8_bits_is_not_advised_to_be_one(dtype: str, advised: bool, tmp_path: Path) -> None:
+    operator, result = ("MatMulInteger", "int32") if dtype == "int8" else ("MatMul", "float")
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+        wide ({dtype.removesuffix("32")}[20000, 512] x) => ({result}[20000, 512] y) {{ y = {operator}(x, w) }}"""
+    model = seeded(text, {"w": (512, 512)}, np.dtype(dtype))
+    with pytest.raises(UsageError, match="does not fit") as refused:
+        deploykit.build(model, "embedded", output=tmp_path / "dist", board="bluepill")
+    assert ("deploykit quantize" in str(refused.value)) == advised
+
+
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     text = '<ir_version: 9, opset_import: ["": 20]> large (float[n, 200] x) => (float[n, 100] y) { y = MatMul(x, w) }'
     large = seeded(text, {"w": (200, 100)})

@@ -25,7 +25,7 @@ def test_cpus_are_refused_by_name() -> None:
 def test_no_cpu_is_any_cpu() -> None:
     target = find_target("embedded")
     assert target.variants("native") == target.variants("generic")
-    assert [variant.device.name for variant in target.variants("cortex-m4")] == ["pairs"]
+    assert [variant.device.name for variant in target.variants("cortex-m4")] == ["float-pairs"]
 
 
 class Calibration(CalibrationDataReader):

@@ -123,7 +123,19 @@ def samples(dtype: str, seed: int) -> np.ndarray:
     return random.permutation(np.append(spread, np.array(edges, dtype)))
 
 
+def nearest(low: int, high: int) -> Callable[[ir.Expr], ir.Expr]:
+    """The nearest integer of a number that is clamped to bounds."""
+
+    def body(x: ir.Expr) -> ir.Expr:
+        clamped = tirx.min(tirx.max(x, tirx.const(float(low), "float32")), tirx.const(float(high), "float32"))
+        return tirx.Cast("int32", tirx.nearbyint(clamped))
+
+    return body
+
+
+BOUNDS = ((-128, 127), (0, 255), (-32768, 32767), (-(2**22), 2**22), (-(2**23), 2**23))
 FUNCTIONS = {
+    **{f"nearest_{index}": elementwise(nearest(*bounds), ["float32"]) for index, bounds in enumerate(BOUNDS)},
     **{f"{name}_{dtype}": elementwise(OPERATORS[name][1], [dtype, dtype]) for name, dtype in CASES},
     **{f"{a}_to_{b}": elementwise(lambda x, b=b: tirx.Cast(b, x), [a]) for a, b in CASTS},
     **{f"{a}_as_{b}": elementwise(lambda x, b=b: tirx.reinterpret(b, x), [a]) for a, b in VIEWS},
@@ -165,6 +177,21 @@ def test_cast(library: Library, source: str, target: str) -> None:
         expected = saturated(values, target) if to_integer else values.astype(target)
     actual = np.empty_like(expected)
     library.run(f"{source}_to_{target}", [values, actual], [SIZE])
+    np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("index", range(len(BOUNDS)))
+def test_numbers_that_are_rounded_within_bounds(library: Library, index: int) -> None:
+    """Ties are to even; NaN becomes the lower bound, as it does in `max`."""
+    low, high = BOUNDS[index]
+    random = np.random.default_rng(index)
+    near = (random.integers(low, high + 1, 2000) + random.choice([0, 0.25, 0.5, -0.5, 0.75], 2000)).astype(np.float32)
+    ties = np.arange(-9, 10, dtype=np.float32) / 2
+    ends = np.float32([low, high, low - 0.5, high + 0.5, low + 0.5, high - 0.5])
+    values = np.concatenate([near, ties, ends, np.nextafter(ends, np.float32(0)), samples("float32", 5)])
+    expected = np.rint(np.clip(np.where(np.isnan(values), low, values), low, high)).astype(np.int32)
+    actual = np.empty_like(expected)
+    library.run(f"nearest_{index}", [values, actual], [len(values)])
     np.testing.assert_array_equal(actual, expected)
 
 

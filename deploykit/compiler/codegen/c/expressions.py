@@ -34,6 +34,7 @@ from deploykit.compiler.codegen.c.precedence import (
     rounded,
     to_half,
 )
+from deploykit.compiler.codegen.rounding import rounded_within
 from deploykit.compiler.tir.loaded_values import depends_on_memory
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ _COMPARISONS = {
 _BIT_OPERATORS = {prim.BitwiseAnd: "&", prim.BitwiseOr: "|", prim.BitwiseXor: "^"}
 _DIVISIONS = {prim.Div: "div", prim.Mod: "mod", prim.FloorDiv: "floordiv", prim.FloorMod: "floormod"}
 _SINGLE = ("float16", "float32")
+_EXACT = 2.0**22
+"""The largest magnitude that `nearest_i32` takes."""
 
 
 class ExpressionPrinter:
@@ -234,6 +237,8 @@ class ExpressionPrinter:
             return Text(f"{operand.at(UNARY)} != {'0.0f' if source in _SINGLE else '0'}", EQUALITY)
         if target == "float16":
             return _cast_to_half(source, operand)
+        if (source, target) == ("float32", "int32") and rounded_within(expr.value, _EXACT):
+            return self.support("nearest_i32", self.value(expr.value.args[0]))
         if types.is_float(source) and not types.is_float(target) and self.reads_memory(expr.value):
             return self.support(f"{types.short(types.computed(source))}_to_{types.short(target)}", operand.text)
         if types.value_type(source) == types.value_type(target):

@@ -233,9 +233,17 @@ def _composed(name: str, c: str, suffix: str) -> list[tuple[str, str]]:
     return [_function(c, f"{function}_{name}", f"{c} x", body) for function, body in bodies.items()]
 
 
+_NEAREST = """
+float shifted = x + 12582912.0f; /* 3 * 2^22: the last place counts ones, from the bits 0x4b400000 on */
+return f32_as_i32(shifted) - 0x4b400000;
+""".strip()
+"""The nearest integer, ties to even, of a number up to 2^22: less than a call of nearbyint."""
+
+
 def _all() -> dict[str, str]:
     found = _half() + _reinterpreting()
     found += words.FUNCTIONS + helium.FUNCTIONS + helium_floats.FUNCTIONS + vectors.FUNCTIONS
+    found.append(_function("int32_t", "nearest_i32", "float x", _NEAREST))
     for t in _INTEGERS:
         found += _divisions(t) + _extrema(t.name, t.c) + _shifts(t) + _bit_counts(t)
         found += [_saturating(t, "f32", "float"), _saturating(t, "f64", "double")]

@@ -32,6 +32,7 @@ from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
 from deploykit.compiler.codegen.native import elementary
 from deploykit.compiler.codegen.native.parts import from_bits, lanes_of, multiply_add, named
+from deploykit.compiler.codegen.rounding import rounded_within
 from deploykit.compiler.tir.extrema import EXTREMA
 from deploykit.compiler.tir.inexact import EXACT
 from deploykit.compiler.tir.loaded_values import bound_to_memory, depends_on_memory
@@ -77,7 +78,7 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
             return expr
         if cpu.saturates and source == "float32" and target in _SATURATING:
             return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
-        if target == "int32" and source == "float32" and _rounded_within(expr.value, 2.0**31 - 128):
+        if target == "int32" and source == "float32" and rounded_within(expr.value, 2.0**31 - 128):
             return _nearest(expr.value.args[0], cpu)
         return _saturating_cast(expr, target)
 
@@ -249,19 +250,6 @@ def _guarded_division(expr: Any) -> Expr:
     quotient = type(expr)(expr.a, harmless)
     by_minus_one = zero if isinstance(expr, prim.Mod | prim.FloorMod) else zero - expr.a
     return tirx.Select(expr.b == zero, zero, tirx.Select(expr.b == minus_one, by_minus_one, quotient))
-
-
-def _rounded_within(value: Expr, limit: float) -> bool:
-    """Whether `value` is `nearbyint` of a value that is clamped to constants of magnitude up to `limit` and is not
-    NaN."""
-    if getattr(getattr(value, "op", None), "name", "") != "tirx.nearbyint":
-        return False
-    upper = value.args[0]
-    lower = upper.a if isinstance(upper, prim.Min) else None
-    if not isinstance(lower, prim.Max):
-        return False
-    bounds = [bound.value if isinstance(bound, prim.Broadcast) else bound for bound in (upper.b, lower.b)]
-    return all(isinstance(bound, tirx.FloatImm) and abs(bound.value) <= limit for bound in bounds)
 
 
 def _nearest(value: Expr, cpu: Cpu) -> Expr:

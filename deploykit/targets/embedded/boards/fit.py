@@ -63,10 +63,8 @@ def _tensors(program: Program) -> dict[str, int]:
 def _require_room(found: Footprint, program: Program) -> None:
     board, reasons = found.board, []
     if sum(found.flash.values()) > board.flash.bytes:
-        reasons.append(
-            f"flash {share(found.flash, board.flash.bytes)}. Weights take fewer bytes with --quantize int8 or "
-            "`deploykit quantize`."
-        )
+        advice = "" if _in_bytes(program) else " Weights take fewer bytes with --quantize int8 or `deploykit quantize`."
+        reasons.append(f"flash {share(found.flash, board.flash.bytes)}.{advice}")
     if sum(found.ram.values()) > board.ram.bytes:
         rest = sum(found.ram.values()) - sum(_tensors(program).values())
         reasons.append(f"RAM {share(found.ram, board.ram.bytes)}. {_smaller(program, board.ram.bytes - rest)}.")
@@ -103,7 +101,14 @@ def _smaller(program: Program, room: int) -> str:
         return f"It fits with {' '.join(f'--dim {name}={size}' for name, size in least.items())}"
     fewer = sum(_tensors(_bounded(program, least)).values())
     at = f" with {' '.join(f'--dim {name}={size}' for name, size in least.items())}" if least else ""
-    return f"Its tensors take {fewer:,} bytes at least{at}, and a quarter in 8 bits (`deploykit quantize`)"
+    advice = "" if _in_bytes(program) else ", and a quarter in 8 bits (`deploykit quantize`)"
+    return f"Its tensors take {fewer:,} bytes at least{at}{advice}"
+
+
+def _in_bytes(program: Program) -> bool:
+    """Whether most of the weights are integers of 8 bits or fewer: those of a model that is quantised already."""
+    sizes = [(constant.data.nbytes, constant.data.itemsize == 1) for constant in program.constants]
+    return 2 * sum(size for size, small in sizes if small) > sum(size for size, _ in sizes)
 
 
 def _fits_in_less_memory(program: Program, room: int) -> bool:
