@@ -362,7 +362,8 @@ def program(
     ready = dict(zip(kernels, each(lowered, kernels.items()), strict=True))
     pool = Pool(scheduled.module, ready, scheduled.in_place, scheduled.work)
     schedule = partial(schedule_explained, device=variant.device)
-    strips = StripCompiler(pool, scheduled.unscheduled, schedule, lowered_for_cpu)
+    in_order = variant.device.vector_bits == 0
+    strips = StripCompiler(pool, scheduled.unscheduled, schedule, lowered_for_cpu, in_order)
     alignment = ALIGNMENT if variant.gpu is None else variant.gpu.alignment
     resident = isinstance(model, CellsModel)
     saves = options.optimize == "memory" and variant.gpu is None and model.instances is None and not resident

@@ -81,8 +81,9 @@ Storage: TypeAlias = InputStorage | OutputStorage | ConstantStorage | StateStora
 @dataclass(frozen=True)
 class Tensor:
     """A dense row-major tensor. `dtype` is the *storage* dtype, a C-like name (`float32`, `int64`, `bool`, `float16`,
-    `uint8`, ...); `Port` has the logical dtype of the interface (`bfloat16`, `int4`, ...). A part of an input or of an
-    output begins at its element `start`, an expression over dims and data dims. A GPU has no such tensors."""
+    `uint8`, ...); `Port` has the logical dtype of the interface (`bfloat16`, `int4`, ...). A part of an input, of an
+    output or of a slot begins at its element `start`, an expression over dims, data dims and indices of loops. A GPU
+    has no such tensors."""
 
     name: str
     dtype: str

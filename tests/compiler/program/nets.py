@@ -56,7 +56,7 @@ class Net:
             kernel, strides = [one([1, 2, 3, 4]), one([1, 2, 3])], [one([1, 1, 2, 3]), one([1, 1, 2])]
             dilations = [one([1, 1, 2]), 1]
             reach = [dilation * (k - 1) for dilation, k in zip(dilations, kernel, strict=True)]
-            pads = [self.random.randint(0, min(2, r)) for r in (*reach, *reach)]
+            pads = [self.random.randint(0, min(2, k - 1)) for k in (*kernel, *kernel)]
             room = [n + pads[i] + pads[i + 2] - reach[i] - 1 for i, n in enumerate(self.sizes)]
             if min(room) >= 0:
                 break

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 import deploykit
 from deploykit.artifact.manifest import read_manifest
@@ -60,14 +61,14 @@ def require_same(model: onnx.ModelProto, folder: Path, **options: object) -> flo
     return after / before
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_nets_have_the_same_bits(seed: int, tmp_path: Path) -> None:
     require_same(random_net(seed, "n"), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.sampled(part=6)
-@pytest.mark.parametrize("seed", range(4, 64))
+@pytest.mark.parametrize("seed", range(2, 62))
 @pytest.mark.parametrize(("target", "cpu"), [("embedded", "generic"), ("embedded", "cortex-m55"), ("host", "native")])
 def test_more_random_nets_have_the_same_bits(seed: int, target: str, cpu: str, tmp_path: Path) -> None:
     require_same(random_net(seed, "n"), tmp_path, target=target, cpu=cpu)
@@ -100,7 +101,7 @@ def test_half_of_the_memory_of_a_mobile_net_is_enough(tmp_path: Path) -> None:
     assert require_same(integers, tmp_path / "int8", batches=(1,), cpu="cortex-m4") < 0.4
     speed, memory = (tmp_path / "int8" / name for name in ("speed", "memory"))
     (note,), sizes = read_manifest(memory).notes, f"{arena(memory):,} bytes of arena instead of {arena(speed):,}"
-    assert note == f"--optimize memory: {sizes}, with no more arithmetic; 10 kernels in a row run row by row"
+    assert note.startswith(f"--optimize memory: {sizes}, with no more arithmetic; ")
     assert not read_manifest(speed).notes
     assert operations(memory) <= operations(speed)
 
@@ -122,6 +123,21 @@ def test_what_cannot_be_a_chain_is_computed_as_usual(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "net").notes == (
         "--optimize memory: no chain of operators takes less memory row by row",
     )
+
+
+def test_a_global_pooling_adds_in_the_same_order(tmp_path: Path) -> None:
+    """Row by row, from 0: the mean of negative zeros is 0."""
+    text = """<ir_version: 9, opset_import: ["": 21]>
+    net (float[n, 3, 16, 9] x) => (float[n, 8, 1, 1] y) {
+        a = Conv<pads=[1, 1, 1, 1]>(x, w0) b = Relu(a) c = Mul(b, w1) y = GlobalAveragePool(c)
+    }"""
+    model = seeded(text, {"w0": (8, 3, 3, 3)})
+    for factor in (-0.0, 1.5):
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "w1"))
+        assert require_same(model, tmp_path / str(factor)) < 0.3
+        del model.graph.initializer[-1]
+    with deploykit.open(tmp_path / "-0.0" / "memory") as session:
+        assert not np.signbit(session(**given(model, 1))["y"]).any()
 
 
 def test_a_dim_without_bound_is_told(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class _Building:
         if launch.outputs != 1 or any(tensor in self.trace.starts for tensor in launch.tensors):
             return False
         found = rows(self.trace.pool.kernels[launch.kernel].name)
-        if isinstance(found, Declined):
+        if isinstance(found, Declined) or (self.stages and self.stages[-1].rows.sums is not None):
             return False
         end = len(launch.tensors) - launch.workspaces - 1
         made_by = {}

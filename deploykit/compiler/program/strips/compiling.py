@@ -14,6 +14,7 @@ from deploykit.compiler.dims import evaluate, free_vars
 from deploykit.compiler.program.strips.choice import chosen
 from deploykit.compiler.program.strips.emitting import ReadyKernel, copied
 from deploykit.compiler.program.strips.rows import RowKernels, row_kernels
+from deploykit.compiler.program.strips.sums import sum_kernels
 
 if TYPE_CHECKING:
     from deploykit.compiler.cost import Cost
@@ -32,12 +33,14 @@ POINTWISE = ("elementwise", "transpose", "interleave")
 @dataclass
 class StripCompiler:
     """Compiles the kernels of rows. `unscheduled` are the kernels of the module; `schedule` schedules a kernel and
-    gives the rules; `lower` lowers a scheduled one, given its name and its cost."""
+    gives the rules; `lower` lowers a scheduled one, given its name and its cost. `in_order` says whether the device
+    adds numbers one after the other, without vectors."""
 
     pool: Pool
     unscheduled: Mapping[str, tirx.PrimFunc]
     schedule: Callable[[tirx.PrimFunc], tuple[tirx.PrimFunc, tuple[Choice, ...]]]
     lower: Callable[[tirx.PrimFunc, str, Cost | None], LoweredKernel]
+    in_order: bool
     _rows: dict[str, RowKernels | Declined] = field(default_factory=dict)
     _ready: dict[tuple[str, int], ReadyKernel] = field(default_factory=dict)
 
@@ -45,8 +48,13 @@ class StripCompiler:
         """The kernels for the rows of a kernel. They must be scheduled by the same rules, as another one may add
         numbers in another order; those of `POINTWISE` add none."""
         if name not in self._rows:
-            found = row_kernels(self.unscheduled[name])
-            self._rows[name] = found if isinstance(found, Declined) else self._same_sums(name, found)
+            func = self.unscheduled[name]
+            found = row_kernels(func)
+            if isinstance(found, RowKernels):
+                self._rows[name] = self._same_sums(name, found)
+            else:
+                summed = self.in_order and self._rules(func) == ["reduction"]
+                self._rows[name] = sum_kernels(func) if summed else found
         return self._rows[name]
 
     def _same_sums(self, name: str, found: RowKernels) -> RowKernels | Declined:

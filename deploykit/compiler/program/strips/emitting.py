@@ -23,8 +23,11 @@ from deploykit.compiler.dims import simplify
 from deploykit.compiler.program.ir import Copy, Launch, Loop, Step
 from deploykit.compiler.program.sizes import element_count
 from deploykit.compiler.program.strips.rows import ROW
+from deploykit.compiler.program.strips.sums import START
 from deploykit.compiler.program.strips.timetable import Run, Stage, Turns, Window, turns
 from deploykit.compiler.program.trace import Buffer, DraftTensor, Trace
+from deploykit.compiler.tir.rewriting import Buffer as Operand
+from deploykit.compiler.tir.values import dtype_of
 
 if TYPE_CHECKING:
     from deploykit.compiler.cost import Cost
@@ -101,6 +104,8 @@ class _Emitter:
     ready: Ready
     kept: dict[int, int] = field(default_factory=dict)
     """The buffer for the kept rows of a stage."""
+    partial: int | None = None
+    """The buffer for the partial results of a reduction."""
     image: tirx.Var | None = None
     strip: tirx.Var | None = None
     row: tirx.Var | None = None
@@ -118,9 +123,17 @@ class _Emitter:
     def steps(self) -> list[Step]:
         """The steps of the chain."""
         if self.chain.images == 1:
-            return [step for some in self.turns for step in self.of_turns(some)]
+            return list(self.of_image())
         self.image = IMAGE_INDEX
-        return [_loop(IMAGE_INDEX, self.chain.images, (step for some in self.turns for step in self.of_turns(some)))]
+        return [_loop(IMAGE_INDEX, self.chain.images, self.of_image())]
+
+    def of_image(self) -> Iterator[Step]:
+        """The steps for an image."""
+        sums = self.chain.stages[-1].rows.sums
+        if sums is not None:
+            yield self.launch(len(self.inner), Run(START, 0, 1, {}), [self.sums(sums)], 1)
+        for some in self.turns:
+            yield from self.of_turns(some)
 
     def of_turns(self, some: Turns) -> Iterator[Step]:
         """The steps of strips that do the same."""
@@ -185,7 +198,7 @@ class _Emitter:
         stage, launch = self.chain.stages[number], self.launches[number]
         params = [param for param in stage.rows.kernels[run.kernel].params if tirx.is_buffer_var(param)]
         shapes = [[int(extent) for extent in param.shape] for param in params]
-        operands = list(launch.tensors[: len(params) - 1])
+        operands = list(launch.tensors[: len(launch.tensors) - launch.workspaces - 1])
         for position, source in stage.rows.sources.items():
             maker, first = stage.made_by.get(position), stage.rows.needs[run.first][position][0]
             step, further = run.steps.get(position, 0), some.further.get((number, position), 0)
@@ -201,8 +214,25 @@ class _Emitter:
             rows, buffer = _Rows(run.first - some.strip.windows[number].first, 1), windows[number]
         else:
             rows, buffer = _Rows(run.first, 1, some.further.get((number, None), 0)), None
-        result = self.part(self.results[number], shapes[-1], rows, buffer=buffer, of_image=buffer is None)
-        return self.launch(number, run, [*operands, result], some.times)
+        if stage.rows.sums is None:
+            operands.append(self.part(self.results[number], shapes[-1], rows, buffer=buffer, of_image=buffer is None))
+        else:
+            operands.append(self.sums(stage.rows.sums))
+            if run.first + 1 == stage.count:
+                operands.append(self.part(self.results[number], shapes[-1], _Rows(0), of_image=True))
+        return self.launch(number, run, operands, some.times)
+
+    def sums(self, like: Operand) -> int:
+        """The tensor of partial results of the last stage."""
+        draft, shape = self.trace.tensors[self.results[-1]], tuple(int(extent) for extent in like.shape)
+        if self.partial is None:
+            self.partial = len(self.trace.buffers)
+            name = f"{draft.name}_sums"
+            self.trace.buffers.append(Buffer(name, dtype_of(like), element_count(shape), ("memory", None)))
+        buffer = self.trace.buffers[self.partial]
+        self.trace.tensors.append(DraftTensor(buffer.name, buffer.dtype, shape, self.partial))
+        self.trace.starts[len(self.trace.tensors) - 1] = 0
+        return len(self.trace.tensors) - 1
 
     def launch(self, number: int, run: Run, operands: Sequence[int], times: int) -> Launch:
         """The launch of a kernel for rows, which is run `times` times for each image."""

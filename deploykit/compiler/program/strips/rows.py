@@ -65,6 +65,9 @@ class RowKernels:
     of_row: tuple[int, ...]
     needs: tuple[Mapping[int, Range], ...]
     reach: Mapping[int, tuple[int, int]]
+    sums: Buffer | None = None
+    """For a reduction over all rows: the tensor of its partial results, which the first of the kernels clears, and the
+    kernel for a row takes after the other operands. That for the last row takes the result, too."""
 
 
 @dataclass(frozen=True)
@@ -272,10 +275,8 @@ class _Rows:
         new = {buffer: self._resized(buffer, regions) for buffer in self._buffers()}
         stages = [_Writer(each, regions, new).nest() for each in reversed(self.stages)]
         temporaries = [new[buffer] for buffer in self.nest.temporaries]
-        root = s_tir.SBlock([], [], [], "root", sequence(stages), alloc_buffers=temporaries)
         params = [new.get(param, param) for param in self.nest.func.params]
-        kernel = tirx.PrimFunc(params, s_tir.SBlockRealize([], True, root), None, self.nest.func.attrs)
-        return s_tir.renew_defs(kernel)
+        return kernel_of(params, temporaries, stages, self.nest.func)
 
     def _resized(self, buffer: Buffer, regions: Mapping[Buffer, Range]) -> Buffer:
         """A buffer for the rows that are needed, of one image. A parameter whose rows are not next to each other keeps
@@ -305,18 +306,10 @@ class _Writer:
 
     def nest(self) -> tirx.Stmt:
         """The loops of the stage around its block."""
-        inner: list[tuple[Axis, int]] = [(axis, tirx.IterVar.DataPar) for axis in self.axes]
-        inner += [(axis, tirx.IterVar.CommReduce) for axis in self.stage.reduce]
-        loops = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis, _ in inner]
-        iters = [tirx.IterVar(ir.Range(tirx.IntImm(dtype_of(a.var), 0), a.extent), a.var, kind) for a, kind in inner]
         init = None if self.stage.init is None else self.written(self.stage.init)
-        block = s_tir.SBlock(
-            iters, [], [], self.stage.name, self.written(self.stage.body), init, annotations=self.annotations()
-        )
-        statement: tirx.Stmt = s_tir.SBlockRealize(loops, True, block)
-        for loop, (axis, _) in reversed(list(zip(loops, inner, strict=True))):
-            statement = tirx.For(loop, tirx.IntImm(dtype_of(loop), 0), axis.extent, tirx.ForKind.SERIAL, statement)
-        return statement
+        body = self.written(self.stage.body)
+        stage = replace(self.stage, axes=tuple(self.axes), body=body, init=init, annotations=self.annotations())
+        return loops_of(stage)
 
     def annotations(self) -> dict[str, object]:
         """Those of the stage; padding is what is left of it."""
@@ -356,6 +349,28 @@ class _Writer:
         axis = next(each.axis for each in self.loads if each.source.same_as(source))
         indices[axis] = sym.Analyzer().simplify(indices[axis] - self.regions[source][0])
         return tirx.BufferLoad(self.new[source], indices)
+
+
+def loops_of(stage: Stage) -> tirx.Stmt:
+    """The loops of a stage around its block."""
+    axes: list[tuple[Axis, int]] = [(axis, tirx.IterVar.DataPar) for axis in stage.axes]
+    axes += [(axis, tirx.IterVar.CommReduce) for axis in stage.reduce]
+    loops = [ir.Var(axis.var.name.removeprefix("v_"), dtype_of(axis.var)) for axis, _ in axes]
+    iters = [tirx.IterVar(ir.Range(tirx.IntImm(dtype_of(a.var), 0), a.extent), a.var, kind) for a, kind in axes]
+    block = s_tir.SBlock(iters, [], [], stage.name, stage.body, stage.init, annotations=stage.annotations)
+    statement: tirx.Stmt = s_tir.SBlockRealize(loops, True, block)
+    for loop, (axis, _) in reversed(list(zip(loops, axes, strict=True))):
+        statement = tirx.For(loop, tirx.IntImm(dtype_of(loop), 0), axis.extent, tirx.ForKind.SERIAL, statement)
+    return statement
+
+
+def kernel_of(
+    params: Sequence[ir.Var], temporaries: Sequence[Buffer], stages: Sequence[tirx.Stmt], like: tirx.PrimFunc
+) -> tirx.PrimFunc:
+    """A kernel of stages, with the attributes of another one."""
+    root = s_tir.SBlock([], [], [], "root", sequence(stages), alloc_buffers=list(temporaries))
+    kernel = tirx.PrimFunc(list(params), s_tir.SBlockRealize([], True, root), None, like.attrs)
+    return s_tir.renew_defs(kernel)
 
 
 def _hidden(value: Expr) -> tuple[Expr, dict[ir.Var, ir.TensorLoad]]:
