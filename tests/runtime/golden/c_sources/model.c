@@ -152,6 +152,7 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     float* hidden = (void*)arena; /* [batch, 4] */
     float* active = (void*)&arena[((batch * 16) + 63) / 64 * 64]; /* [batch, 4] */
 
+    DK_BEGIN_STEPS
     DK_STEP(0); /* hidden[batch, 4] */
     mlp_matmul_8x4(x, w, hidden, batch);
     DK_STEP(1); /* active[batch, 4] */
@@ -161,12 +162,18 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     }
     DK_STEP(2); /* y[batch, 3] */
     mlp_matmul_4x3(active, v, y, batch);
+    DK_END_STEPS
 
-    DK_STEP(-1);
+    DK_PROFILED_ALL;
     (void)dk_describe_output(base->descriptor, 0, &outputs[0]);
     outputs[0].shape[0] = batch;
     outputs[0].shape[1] = 3;
     return status;
+#ifdef DK_SLICED
+
+paused:
+    return DK_PENDING;
+#endif
 }
 
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs) {
@@ -174,12 +181,39 @@ dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs)
     if (status != DK_OK) {
         return status;
     }
+#ifdef DK_SLICED
+    status = dk_begin_whole(&model->base, 2147483646);
+    if (status != DK_OK) {
+        return dk_release(&model->base.busy, status);
+    }
+#endif
     status = prepare(model, inputs, outputs);
     if (status == DK_OK) {
         status = steps(model, inputs, outputs);
     }
     return dk_release(&model->base.busy, status);
 }
+
+#ifdef DK_SLICED
+dk_status mlp_run_steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs, int32_t count) {
+    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
+    if (status != DK_OK) {
+        return status;
+    }
+    status = dk_check_call(&model->base, &mlp_descriptor, inputs, outputs, "outputs");
+    if (status == DK_OK) {
+        status = dk_begin_slice(&model->base, inputs, outputs, count);
+    }
+    if (status == DK_OK && model->base.resume == 0) {
+        status = prepare(model, inputs, outputs);
+    }
+    if (status == DK_OK) {
+        status = steps(model, inputs, outputs);
+    }
+    model->base.steps_left = -1;
+    return dk_release(&model->base.busy, status);
+}
+#endif
 
 const char* mlp_last_error(const mlp_model* model) {
     return (model == NULL) ? "the model is NULL" : dk_error_text(&model->base, &model->base.busy);

@@ -66,6 +66,13 @@ dk_status mlp_output_shape(const mlp_dims* dims, int32_t output, dk_tensor* tens
    outputs means nothing. */
 dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs);
 
+#ifdef DK_SLICED
+/* The same, `count` steps in a call: DK_PENDING until the last call, which gives what a run gives. A kernel or a copy is
+   a step. Inputs, outputs and arena stay as they are until then. After an error, and after mlp_run, the next call
+   begins another run. */
+dk_status mlp_run_steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs, int32_t count);
+#endif
+
 /* What went wrong, after a status other than DK_OK. A model, inputs, outputs or dims that are NULL, and a model that was
    not initialised, are DK_ERROR_USAGE. */
 const char* mlp_last_error(const mlp_model* model);
