@@ -28,7 +28,7 @@ from deploykit.cli.console import messages, results
 from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.image import missing
 
-COLUMNS = ("model", "arena", "", "operations", "", "instructions", "", "code", "stack")
+COLUMNS = ("model", "arena", "ratio", "operations", "ratio", "instructions", "ratio", "code", "stack")
 ROOMY = "mps2-an386"
 """The board without `--board`: a Cortex-M4 with much memory."""
 
