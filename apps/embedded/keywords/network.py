@@ -55,7 +55,7 @@ def energies(samples: np.ndarray) -> np.ndarray:
     frames = sliding_window_view(samples, SPAN, axis=-1)[:, ::HOP]
     parts = np.einsum("nfs,bs->nbf", frames, bank()[:, 0], optimize=True)
     powers = np.einsum("nbf,mb->nmf", parts[:, ::2] ** 2 + parts[:, 1::2] ** 2, mel(), optimize=True)
-    return np.log(powers + SMALLEST).astype(np.float32)
+    return np.asarray(np.log(powers + SMALLEST), np.float32)
 
 
 Weights = dict[str, np.ndarray]
@@ -172,10 +172,10 @@ def exported(weights: Weights, mean: float, spread: float) -> onnx.ModelProto:
     ]
     last = "levels"
     for name in LAYERS:
-        group = {"group": CHANNELS} if weights[name].shape[1] == 1 else {}
+        group = CHANNELS if weights[name].shape[1] == 1 else 1
         operands = [last, name, f"{name}_bias"]
         nodes.append(
-            helper.make_node("Conv", operands, [f"{name}_out"], f"{name}_conv", strides=[STRIDES[name]], **group)
+            helper.make_node("Conv", operands, [f"{name}_out"], f"{name}_conv", strides=[STRIDES[name]], group=group)
         )
         last = f"{name}_out"
         if name not in ("first", "second"):

@@ -52,14 +52,14 @@ def spoken(word: str, random: np.random.Generator) -> np.ndarray:
     hiss = np.diff(random.standard_normal(count + 1)) * 0.35
     sound += hiss * (1 - (voiced[0] + (voiced[1] - voiced[0]) * turn))
     edge = np.minimum(np.arange(count), np.arange(count)[::-1]) / (0.02 * RATE)
-    return sound * np.minimum(edge, 1) / np.abs(sound).max()
+    return np.asarray(sound * np.minimum(edge, 1) / np.abs(sound).max())
 
 
 def noise(count: int, random: np.random.Generator) -> np.ndarray:
     """A room: mostly low frequencies, and some of all."""
     white = random.standard_normal(count + 400)
     low = np.convolve(white, np.exp(-np.arange(40) / 12), "valid")[:count]
-    return 0.25 * low / low.std() + 0.15 * random.standard_normal(count)
+    return np.asarray(0.25 * low / low.std() + 0.15 * random.standard_normal(count))
 
 
 @dataclass(frozen=True)
@@ -87,4 +87,4 @@ def recording(words: list[str], random: np.random.Generator) -> Recording:
 
 def as_integers(samples: np.ndarray) -> np.ndarray:
     """What a microphone of 16 bits gives."""
-    return np.rint(samples * 32767).astype(np.int16)
+    return np.asarray(np.rint(samples * 32767), np.int16)
