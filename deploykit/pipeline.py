@@ -35,7 +35,6 @@ from deploykit.compiler.codegen.native.elf import versions
 from deploykit.compiler.codegen.shaders.lowering import shaders
 from deploykit.compiler.cost import Cost, effort, work
 from deploykit.compiler.decisions import Choice, Decision, Declined, Explanation, KernelDecision, Note, unheard
-from deploykit.compiler.graph.bf16_products import BF16
 from deploykit.compiler.graph.fixed_point import in_fixed_point
 from deploykit.compiler.graph.fold_reshapes import fold_reshapes
 from deploykit.compiler.graph.fuse_attention import fuse_attention
@@ -51,6 +50,7 @@ from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
 from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
 from deploykit.compiler.model import DimBounds, ImportedModel
+from deploykit.compiler.notes import notes_of
 from deploykit.compiler.observer import Observer
 from deploykit.compiler.operators.building.index_checks import without_checks
 from deploykit.compiler.program.assembly import assembled, callees_first, require_capacities
@@ -75,9 +75,6 @@ from deploykit.options.parts import USUAL, CompileOptions
 
 if TYPE_CHECKING:
     from deploykit.targets.base import PackageOptions, Target, TargetOfSeveral
-
-NAMES_SHOWN = 4
-"""How many kernels a note names among those with the same reason."""
 
 
 def build_artifact(
@@ -157,12 +154,7 @@ def compile_variants(
     programs = [result for result in found if result is not None]
     if len(programs) < len(variants):
         return None
-    return with_build(joined(_that_run(programs)), model, arithmetic=_arithmetic(options))
-
-
-def _arithmetic(options: CompileOptions) -> str:
-    """What makes products differ by more than rounding."""
-    return str(options.fast_math) if options.wide else f"{options.fast_math} {options.precision}"
+    return with_build(joined(_that_run(programs)), model, arithmetic=options.arithmetic)
 
 
 def _runs_alone(program: Program) -> bool:
@@ -214,8 +206,7 @@ def compile_program(
         if options.optimize == "speed":
             smaller = partial(program, model, found, variant, capacities, replace(options, optimize="memory"))
             result = replace(result, in_less_memory=smaller)
-        told = (*_kept_notes(explanation, variant), *_bf16_notes(noted, variant))
-        result = replace(result, notes=(*result.notes, *told))
+        result = replace(result, notes=(*result.notes, *notes_of(explanation, variant)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 
@@ -383,29 +374,6 @@ def program(
     found = assembled(model, pool, functions, alignment, cpu=variant.cpu, gpu=variant.gpu)
     found = without_unused_kernels(replace(found, notes=(*found.notes, *notes)))
     return with_main(found, model.dynamic, capacities) if isinstance(model, CellsModel) else found
-
-
-def _kept_notes(explanation: Explanation, variant: Variant) -> list[str]:
-    """Notes for the user on the kernels that do not run on the GPU."""
-    kept = {kernel.name: kernel.kept.reason for kernel in explanation.kernels if kernel.kept is not None}
-    if variant.gpu is None or not kept:
-        return []
-    names: dict[str, list[str]] = {}
-    for name, reason in kept.items():
-        names.setdefault(reason, []).append(name)
-    reasons = "; ".join(f"{reason} ({', '.join(found[:NAMES_SHOWN])})" for reason, found in names.items())
-    kernels = f"{len(kept)} of {len(explanation.kernels)} kernels"
-    return [f"with the device '{variant.gpu.name}', {kernels} run on the CPU: {reasons}"]
-
-
-def _bf16_notes(decisions: Sequence[Decision], variant: Variant) -> list[str]:
-    """Notes for the user on products that were to be computed in bfloat16."""
-    asked = [decision.outcome for decision in decisions if decision.by == BF16]
-    kept = [outcome.reason for outcome in asked if isinstance(outcome, Declined)]
-    if not asked:
-        return []
-    said = f"on {variant.name}, {len(asked) - len(kept)} of {len(asked)} products and convolutions are in bf16"
-    return [f"{said}; others stay in float32: {', '.join(dict.fromkeys(kept))}" if kept else said]
 
 
 def write_artifact(

@@ -134,6 +134,11 @@ class CompileOptions:
         """Whether products are computed in the dtype of the model."""
         return self.precision == "float32"
 
+    @property
+    def arithmetic(self) -> str:
+        """What makes results of products differ by more than rounding."""
+        return str(self.fast_math) if self.wide else f"{self.fast_math} {self.precision}"
+
 
 USUAL = CompileOptions()
 
