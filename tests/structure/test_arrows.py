@@ -26,7 +26,7 @@ LAYERS = (
     ("compiler.ragged",),
     ("compiler.program",),
     ("compiler.codegen",),
-    ("compiler.variant", "compiler.observer"),
+    ("compiler.variant", "compiler.observer", "compiler.notes"),
     ("engines",),
     ("text", "language"),
     ("targets",),
