@@ -110,6 +110,15 @@ def test_what_a_build_says(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "results for random inputs change: y by 0." in notes
 
 
+def test_a_model_without_products_of_floats_is_told(tmp_path: Path) -> None:
+    net = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[n] x) => (float[n] y) { y = Exp(x) }'
+    )
+    artifact = deploykit.build(net, output=tmp_path / "dist", precision="bf16")
+    assert artifact is not None
+    assert "on native, nothing is in bf16: there is no product or convolution of float32" in artifact.manifest.notes
+
+
 def test_weights_take_half_of_the_bytes(tmp_path: Path) -> None:
     text = '<ir_version: 10, opset_import: ["" : 21]> net (float[n, 256] x) => (float[n, 512] y) { y = MatMul(x, w) }'
     model = seeded(text, {"w": (256, 512)})
