@@ -206,7 +206,7 @@ def compile_program(
         if options.optimize == "speed":
             smaller = partial(program, model, found, variant, capacities, replace(options, optimize="memory"))
             result = replace(result, in_less_memory=smaller)
-        result = replace(result, notes=(*result.notes, *notes_of(explanation, variant)))
+        result = replace(result, notes=(*result.notes, *notes_of(explanation, variant, options.precision)))
     observer.dump("program", lambda: listing(result), "txt")
     return result
 

@@ -11,6 +11,8 @@ import onnx
 import pytest
 
 import deploykit
+from deploykit.checks.comparison import Tolerance
+from deploykit.checks.verify import mismatch
 from deploykit.errors import UsageError
 from tests.bench.commands import ran
 from tests.runtimes import named
@@ -108,6 +110,15 @@ def test_what_a_build_says(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "results for random inputs change: y by 0." in notes
 
 
+def test_a_model_without_products_of_floats_is_told(tmp_path: Path) -> None:
+    net = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[n] x) => (float[n] y) { y = Exp(x) }'
+    )
+    artifact = deploykit.build(net, output=tmp_path / "dist", precision="bf16")
+    assert artifact is not None
+    assert "on native, nothing is in bf16: there is no product or convolution of float32" in artifact.manifest.notes
+
+
 def test_weights_take_half_of_the_bytes(tmp_path: Path) -> None:
     text = '<ir_version: 10, opset_import: ["" : 21]> net (float[n, 256] x) => (float[n, 512] y) { y = MatMul(x, w) }'
     model = seeded(text, {"w": (256, 512)})
@@ -135,3 +146,28 @@ def test_it_cannot_be_checked_as_float32(model: onnx.ModelProto, tmp_path: Path)
     with pytest.raises(UsageError, match="differ by more than rounding"):
         deploykit.build(model, output=tmp_path / "dist", precision="bf16", check=True)
     assert not (tmp_path / "dist").exists()
+
+
+def test_the_change_of_a_stream_is_measured_over_several_runs(tmp_path: Path) -> None:
+    """The first runs of a window have no results, and a run takes a multiple of the hop."""
+    net = seeded(
+        """<ir_version: 10, opset_import: ["" : 21]> net (float[n, 3, 20] x) => (float[n, 4] y) {
+            a = Conv <strides: ints = [2]> (x, k)
+            g = GlobalAveragePool(a)
+            f = Flatten(g)
+            y = MatMul(f, m)
+        }""",
+        {"k": (16, 3, 4), "m": (16, 4)},
+    )
+    onnx.save(net, tmp_path / "net.onnx")
+    for frames in (2, (2, 12)):
+        dims = {"n": (1, 2), "frames": frames}
+        artifact = deploykit.build(
+            tmp_path / "net.onnx", dims=dims, output=tmp_path / "dist", precision="bf16", stream="x:2"
+        )
+        assert artifact is not None
+        assert "results for random inputs change: y by 0." in artifact.manifest.notes[-1]
+    report = deploykit.verify(tmp_path / "dist", tmp_path / "net.onnx")
+    assert report.wrong
+    assert f"Its build has said: {artifact.manifest.notes[-1]}. --rtol and --atol tell" in mismatch(report)
+    assert deploykit.verify(tmp_path / "dist", tmp_path / "net.onnx", tolerance=Tolerance(0.02, 0.02)).within

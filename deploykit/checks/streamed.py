@@ -15,9 +15,11 @@ import numpy as np
 from deploykit.artifact.manifest import Manifest
 from deploykit.artifact.streams import StreamEntry, StreamOutput
 from deploykit.checks.reference import Runner
+from deploykit.checks.samples import sample_inputs
 from deploykit.errors import ShapeError, UsageError
 
 if TYPE_CHECKING:
+    from deploykit.checks.sources import Source
     from deploykit.sessions.session import Session
 
 
@@ -48,6 +50,14 @@ class StreamedForm:
             inputs.append(port.model_copy(update={"shape": shape}))
         dims = tuple(dim for dim in manifest.dims if dim.name != self.stream.dim)
         return manifest.model_copy(update={"inputs": tuple(inputs), "dims": dims})
+
+    def sampled(
+        self, manifest: Manifest, sources: Mapping[str, Source], sizes: Mapping[str, int]
+    ) -> tuple[dict[str, Any], dict[str, int]]:
+        """Inputs with all frames of a check, and the sizes of dims."""
+        own = {name: size for name, size in sizes.items() if name != self.stream.dim}
+        arrays, dims = sample_inputs(self.longer(manifest), sources, own)
+        return arrays, {**dims, self.stream.dim: self.part}
 
     def run(self, session: Session, given: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs of a session for all frames, as those `around` the model are.

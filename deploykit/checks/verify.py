@@ -44,6 +44,9 @@ from deploykit.sessions.session import open as open_artifact
 _ODD = 7
 _LARGE = 32
 
+CHANGE = "results for random inputs change"
+"""How the note of a build begins that tells what weights or products of fewer bits change."""
+
 END_BYTES = 1 << 30
 """Bytes of memory that a run at the upper ends of the bounds may take in `verify_ends`."""
 
@@ -70,11 +73,13 @@ class CheckedRun:
 
 @dataclass(frozen=True)
 class Report:
-    """`where` says what ran, and how, where that is not obvious."""
+    """`where` says what ran, and how, where that is not obvious. `change` is what the build said of a model whose
+    numbers have fewer bits than those of the reference."""
 
     reference: str
     checks: tuple[CheckedRun, ...]
     where: str = ""
+    change: str = ""
 
     @property
     def within(self) -> bool:
@@ -123,11 +128,9 @@ class _Trial:
     def sampled(self, sizes: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, int]]:
         """Inputs at these sizes, and the sizes."""
         manifest = self.session.manifest
-        if not isinstance(self.form, StreamedForm):
-            return samples.sample_inputs(manifest, self.sources, sizes)
-        own = {name: size for name, size in sizes.items() if name != self.form.stream.dim}
-        arrays, dims = samples.sample_inputs(self.form.longer(manifest), self.sources, own)
-        return arrays, {**dims, self.form.stream.dim: self.form.part}
+        if isinstance(self.form, StreamedForm):
+            return self.form.sampled(manifest, self.sources, sizes)
+        return samples.sample_inputs(manifest, self.sources, sizes)
 
 
 def _trial(
@@ -192,7 +195,8 @@ def verify(
         where = session.where
     if all(check.skipped for check in checks):
         raise UsageError(f"the model accepts none of the sizes tried: {checks[-1].skipped}. Give sizes with --at")
-    return Report(reference, tuple(checks), where)
+    change = next((note for note in session.manifest.notes if note.startswith(CHANGE)), "")
+    return Report(reference, tuple(checks), where, change)
 
 
 def _same_model(folder: Path, manifest: Manifest) -> Session:
@@ -252,14 +256,18 @@ def _end(trial: _Trial, sizes: Mapping[str, int]) -> CheckedRun:
 
 
 def mismatch(report: Report) -> str:
-    """A message that lists each wrong output, with the sizes and the index where it differs most."""
+    """A message that lists each wrong output, with the sizes and the index where it differs most; and what is known of
+    the cause."""
     faults = [
         f"output '{difference.name}' at {sizes_text(check)}: {fault(difference)}"
         for check in report.checks
         for difference in check.differences
         if difference.wrong
     ]
-    return "\n".join([f"the artifact differs from {report.reference}:", *(f"  - {line}" for line in faults)])
+    lines = [f"the artifact differs from {report.reference}:", *(f"  - {line}" for line in faults)]
+    if report.change:
+        lines.append(f"Its build has said: {report.change}. --rtol and --atol tell how much may differ.")
+    return "\n".join(lines)
 
 
 def undecided(report: Report) -> Iterator[str]:

@@ -10,9 +10,11 @@ NAMES_SHOWN = 4
 """How many kernels a note names among those with the same reason."""
 
 
-def notes_of(explanation: Explanation, variant: Variant) -> list[str]:
-    """Notes on kernels that a GPU does not run, and on products that were to be computed in bfloat16."""
-    return [*_on_the_cpu(explanation, variant), *_in_bf16(explanation, variant)]
+def notes_of(explanation: Explanation, variant: Variant, precision: str) -> list[str]:
+    """Notes on kernels that a GPU does not run, and on products that were to be computed in bfloat16, if that is the
+    `precision`."""
+    in_bf16 = _in_bf16(explanation, variant) if precision == "bf16" else []
+    return [*_on_the_cpu(explanation, variant), *in_bf16]
 
 
 def _on_the_cpu(explanation: Explanation, variant: Variant) -> list[str]:
@@ -31,6 +33,6 @@ def _in_bf16(explanation: Explanation, variant: Variant) -> list[str]:
     asked = [decision.outcome for decision in explanation.graph if decision.by == BF16]
     kept = [outcome.reason for outcome in asked if isinstance(outcome, Declined)]
     if not asked:
-        return []
+        return [f"on {variant.name}, nothing is in bf16: there is no product or convolution of float32"]
     said = f"on {variant.name}, {len(asked) - len(kept)} of {len(asked)} products and convolutions are in bf16"
     return [f"{said}; others stay in float32: {', '.join(dict.fromkeys(kept))}" if kept else said]

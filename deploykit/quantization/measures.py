@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deploykit.checks.padded import plain
 from deploykit.checks.samples import dims_of_contents, random_for_others, sample_inputs, symbolic_dims
-from deploykit.checks.verify import default_sizes
+from deploykit.checks.streamed import Incomparable, streamed_form
+from deploykit.checks.verify import CHANGE, default_sizes
 from deploykit.errors import ShapeError
 from deploykit.quantization.trials import QUESTIONS
 from deploykit.sessions.language.measures import information_of
@@ -101,15 +103,18 @@ MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
 
 
 def difference(old: Session, new: Session) -> str:
-    """The change of each output of floats for random inputs."""
+    """The change of each output of floats for random inputs; of a stream, for those of several runs."""
     manifest = old.manifest
     later = dims_of_contents(manifest)
     sizes = {dim.name: default_sizes(dim)[1:2] or default_sizes(dim) for dim in symbolic_dims(manifest)}
     chosen = {name: found[0] for name, found in sizes.items() if name not in later}
-    inputs, _ = sample_inputs(manifest, random_for_others(manifest, {}), chosen)
+    form = streamed_form(manifest, chosen, exact=False)
+    sources = random_for_others(manifest, {})
+    sampled = partial(sample_inputs, manifest) if form is None else partial(form.sampled, manifest)
+    inputs, _ = sampled(sources, chosen)
     try:
-        before, after = (plain(session.run(inputs)) for session in (old, new))
-    except ShapeError as error:
+        before, after = (plain(s.run(inputs)) if form is None else form.run(s, inputs) for s in (old, new))
+    except (ShapeError, Incomparable) as error:
         return f"the change of results is not known: {error}"
     parts = []
     for name, value in before.items():
@@ -119,7 +124,7 @@ def difference(old: Session, new: Session) -> str:
             parts.append(f"{name} by {share:.2%}")
     if not parts:
         return "the change of results is not known: no output is a tensor of floats"
-    return f"results for random inputs change: {', '.join(parts)} (root mean square)"
+    return f"{CHANGE}: {', '.join(parts)} (root mean square)"
 
 
 def _directions(vectors: np.ndarray) -> np.ndarray:

@@ -70,4 +70,7 @@ def _require_plain(view: Mapping[str, Any]) -> None:
     elif open_dims := [dim["name"] for dim in view["dims"] if dim["capacity"] and dim["minimum"] != dim["maximum"]]:
         reason = f"the capacity dim {open_dims[0]}, which a build can fix (--dim {open_dims[0]}=N)"
     if reason is not None:
-        raise UsageError(f"the crate for Rust runs models of one function of tensors; this one has {reason}")
+        raise UsageError(
+            f"the crate for Rust runs models of one function of tensors; this one has {reason}. Other formats take it, "
+            "such as --format c"
+        )
