@@ -131,13 +131,14 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_
     array, groups = _joined(array, geometry.groups, device)
     matrix = array.reshape(groups, outputs // groups, -1).swapaxes(1, 2)
     weights = constant(np.ascontiguousarray(matrix if groups > 1 else matrix[0]))
-    channels = array.shape[-1]
+    # Words of four factors, as GPUs multiply them, do not know where a group begins.
+    neighbours = array.shape[-1] if groups == 1 else None
     if groups == 1 and all(n == 1 for n in (*kernel, *geometry.strides)):
         build = partial(partial, integer_matmul)
     else:
         build = partial(partial, integer_conv, taps=taps, groups=groups)
     return _product(
-        builder, data, weights, outputs, device, channels, lambda packing: build(packing=packing), packed_weights
+        builder, data, weights, outputs, device, neighbours, lambda packing: build(packing=packing), packed_weights
     )
 
 
