@@ -29,16 +29,20 @@ from deploykit.compiler.operators.anchors.integer import (
     packed_array,
     padded,
     place,
+    repeated,
     without_offset,
 )
 from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Geometry
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer import words
-from deploykit.compiler.schedules.integer.dot import Dot, dot_for
+from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot, dot_for
 from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.tir.values import static
 
 Rule: TypeAlias = "Callable[[relax.BlockBuilder, relax.Call, Device, list[Packed]], relax.Expr]"
+
+ONCE = {"op_pattern": OPAQUE}
+"""Attributes of a kernel that copies data, so that work before it is done once per element."""
 
 
 def rule(call: relax.Call) -> Rule | None:
@@ -53,21 +57,22 @@ def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, packe
     _, a, b = call.args
     depth = static(a.ty.shape[-1])
     build = partial(partial, integer_matmul)
-    return _product(builder, a, b, device, depth, lambda packing: build(packing=packing), packed_weights)
+    return _product(builder, a, b, None, device, depth, lambda packing: build(packing=packing), packed_weights)
 
 
 def _product(
     builder: relax.BlockBuilder,
     left: relax.Expr,
     right: relax.Expr,
+    outputs: int | None,
     device: Device,
     neighbours: int | None,
     build: Callable[[PanelPacking], Callable[..., object]],
     packed_weights: list[Packed],
 ) -> relax.Expr:
-    """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. Each `neighbours` of a row's
-    left factors are next to each other in memory. If the instruction needs an offset on the left operand, a further
-    kernel subtracts its contribution."""
+    """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. `outputs` are those of
+    a convolution, of all its groups. Each `neighbours` of a row's left factors are next to each other in memory. If the
+    instruction needs an offset on the left operand, a further kernel subtracts its contribution."""
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
     dot = dot_for(device, known, neighbours)
     packing = _packing(device, dot, str(left.ty.dtype), static(right.ty.shape[-1]))
@@ -76,11 +81,13 @@ def _product(
         packed_weights.append(Packed(right, panels, partial(place, packing)))
     else:
         panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
-    total = call_te(builder, build(packing), left, panels, right.ty.shape[-1], name="integer_product")
+    columns = right.ty.shape[-1] if outputs is None else outputs
+    total = call_te(builder, build(packing), left, panels, columns, name="integer_product")
     if not packing.offset:
         return total
     if known is not None:
-        sums = constant(known.sum(axis=-2, dtype=np.int32, keepdims=True))
+        added = known.sum(axis=-2, dtype=np.int32, keepdims=True)
+        sums = constant(added if outputs is None else added.reshape(1, outputs))
     else:
         sums = builder.emit(call_te(builder, column_sums, right, name="column_sums"))
     product = builder.emit(total)
@@ -111,21 +118,59 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_
     array = array_of(weight)
     outputs, *kernel, _ = array.shape
     taps = Taps(tuple(kernel), geometry.strides, geometry.dilation)
-    if geometry.groups > 1:
+    if geometry.groups > 1 and array.shape[-1] == 1:
+        if outputs > geometry.groups:
+            build = partial(repeated, times=outputs // geometry.groups)
+            data = builder.emit(call_te(builder, build, data, name="repeated", attributes=ONCE))
         own = constant(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)))
         build = partial(integer_depthwise, taps=taps, padding=padding)
         return call_te(builder, build, data, own, zero, name="integer_depthwise")
     if padding.any:
-        attributes = {"op_pattern": OPAQUE}  # so that work before padding is done once per element
         build = partial(padded, padding=padding)
-        data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=attributes))
-    matrix = constant(np.ascontiguousarray(array.reshape(outputs, -1).T))
-    channels = array.shape[-1]
-    if all(n == 1 for n in (*kernel, *geometry.strides)):
+        data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=ONCE))
+    array, groups = _joined(array, geometry.groups, device)
+    matrix = array.reshape(groups, outputs // groups, -1).swapaxes(1, 2)
+    weights = constant(np.ascontiguousarray(matrix if groups > 1 else matrix[0]))
+    # Words of four factors, as GPUs multiply them, do not know where a group begins.
+    neighbours = array.shape[-1] if groups == 1 else None
+    if groups == 1 and all(n == 1 for n in (*kernel, *geometry.strides)):
         build = partial(partial, integer_matmul)
     else:
-        build = partial(partial, integer_conv, taps=taps)
-    return _product(builder, data, matrix, device, channels, lambda packing: build(packing=packing), packed_weights)
+        build = partial(partial, integer_conv, taps=taps, groups=groups)
+    return _product(
+        builder, data, weights, outputs, device, neighbours, lambda packing: build(packing=packing), packed_weights
+    )
+
+
+def _joined(array: np.ndarray, groups: int, device: Device) -> tuple[np.ndarray, int]:
+    """Filters `[O, *kernel, C / groups]` with neighbouring groups as one, with zeros for the channels of the others,
+    and the number of groups that there are then."""
+    outputs, channels = len(array) // groups, array.shape[-1]
+    together = _together(groups, outputs, channels, device)
+    if together == 1:
+        return array, groups
+    joined = np.zeros((*array.shape[:-1], together * channels), array.dtype)
+    member = np.arange(len(array)) // outputs % together
+    for n in range(together):
+        joined[member == n, ..., n * channels : (n + 1) * channels] = array[member == n]
+    return joined, groups // together
+
+
+def _together(groups: int, outputs: int, channels: int, device: Device) -> int:
+    """How many groups of a convolution are computed as one. They fill columns of a panel that would be empty; without
+    vectors, where copies of a few left factors cost more than products, they also fill a step's terms."""
+    if device.dots[0] == PACKED_4X8:
+        return 1
+    dot = dot_for(device, None, None)
+    if device.vector_bits:
+        width, terms = device.lanes(32), 0
+    else:
+        width, terms = WIDTH if dot.name == VMLADAVA else words.width(dot, None), dot.group
+
+    def fit(n: int) -> bool:
+        return n * outputs <= width or (n * channels <= terms and n * outputs <= 2 * terms)
+
+    return max(n for n in range(1, groups + 1) if n == 1 or (groups % n == 0 and fit(n)))
 
 
 def _geometry(numbers: Sequence[int], rank: int) -> Geometry:

@@ -122,8 +122,9 @@ def convolved(x: np.ndarray, weight: np.ndarray, geometry: Geometry) -> np.ndarr
         for j in range(weight.shape[2]):
             part = x[:, i * geometry.dilation[0] :, j * geometry.dilation[1] :]
             part = part[:, :: geometry.strides[0], :: geometry.strides[1]][:, :rows, :columns]
-            factors = weight[:, i, j].astype(np.int32)
-            y += part * factors[:, 0] if geometry.groups > 1 else part @ factors.T
+            factors = weight[:, i, j].astype(np.int32).reshape(geometry.groups, -1, weight.shape[-1])
+            grouped = part.reshape(*part.shape[:-1], geometry.groups, -1)
+            y += np.einsum("nyxgc,goc->nyxgo", grouped, factors).reshape(y.shape)
     return y
 
 
@@ -136,6 +137,12 @@ CASES = {
     "single-taps": ((16, 3, 3, 404), replace(SAME, dilation=(2, 1))),
     "odd-depth": ((16, 3, 3, 401), SAME),
     "uneven": ((8, 2, 3, 12), Geometry((2, 1), (1, 2), (0, 2), (1, 0), 1)),
+    "groups": ((36, 3, 3, 5), replace(SAME, groups=3)),
+    "groups-of-one-tap": ((34, 1, 1, 7), Geometry((1, 1), (1, 1), (0, 0), (0, 0), 2)),
+    "groups-of-one-output": ((7, 2, 3, 3), Geometry((2, 1), (1, 2), (0, 2), (1, 0), 7)),
+    "narrow-groups": ((24, 3, 3, 4), replace(SAME, groups=6)),
+    "wide-groups-of-taps": ((100, 3, 3, 136), replace(SAME, groups=2, strides=(1, 2))),
+    "outputs-of-a-channel": ((15, 3, 3, 1), replace(SAME, groups=5)),
     "depthwise": ((37, 3, 3, 1), replace(SAME, groups=37)),
     "depthwise-inside": ((9, 2, 3, 1), Geometry((1, 2), (2, 1), (0, 0), (0, 0), 9)),
     "depthwise-wide": ((130, 3, 3, 1), replace(SAME, groups=130)),

@@ -28,6 +28,9 @@ DOT = "deploykit.dot"
 
 STRIDES, DILATION, BEFORE = "deploykit.strides", "deploykit.dilation", "deploykit.before"
 
+GROUPS = "deploykit.groups"
+"""Annotation of a convolution: the number of groups. The columns of a group are next to each other."""
+
 
 @dataclass(frozen=True)
 class PanelPacking:
@@ -81,18 +84,27 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Panel
     return te.compute((*batch, a.shape[-2], columns), element, name=f"{packing.factors}_matmul", attrs=attrs)
 
 
-def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: PanelPacking) -> te.Tensor:
-    """The convolution `[N, *counts, columns]` of `data + offset` `[N, *spatial, C]` with `columns` outputs."""
+def integer_conv(
+    data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, packing: PanelPacking, groups: int = 1
+) -> te.Tensor:
+    """The convolution `[N, *counts, columns]` of `data + offset` `[N, *spatial, C]` with `columns` outputs. More groups
+    than one have panels `[groups, ...]`, each of its own outputs for its own channels."""
     reduce = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(taps.kernel)]
-    channel = te.reduce_axis((0, data.shape[-1]), name="c")
+    channels, outputs = sym.Analyzer().simplify(data.shape[-1] // groups), columns // groups
+    channel = te.reduce_axis((0, channels), name="c")
 
     def element(n: Any, *index: Any) -> Any:
         *at, column = index
         term: Any = 0
         for tap, width in zip(reduce, taps.kernel, strict=True):
             term = term * width + tap
-        left = data(n, *taps.places(at, reduce), channel)
-        right = panels(*place(packing, term * data.shape[-1] + channel, column))
+        term = term * channels + channel
+        lead, first, own = [], 0, column
+        if groups > 1:
+            group, own = tirx.floordiv(column, outputs), tirx.floormod(column, outputs)
+            lead, first = [group], group * channels
+        left = data(n, *taps.places(at, reduce), first + channel)
+        right = panels(*lead, *place(packing, term, own))
         return te.sum(_left(left, packing) * widened(right, packing.sums), axis=[*reduce, channel])
 
     attrs = {
@@ -100,6 +112,7 @@ def integer_conv(data: te.Tensor, panels: te.Tensor, columns: int, taps: Taps, p
         DOT: packing.dot,
         STRIDES: list(taps.strides),
         DILATION: list(taps.dilation),
+        **({GROUPS: groups} if groups > 1 else {}),
     }
     shape = (data.shape[0], *taps.counts(data.shape[1:-1]), columns)
     return te.compute(shape, element, name=f"{packing.factors}_conv", attrs=attrs)
@@ -158,6 +171,12 @@ def padded(data: te.Tensor, zero: te.Tensor, padding: Padding) -> te.Tensor:
     """`data` `[N, *spatial, C]`, padded around its spatial axes with the one element of `zero`."""
     shape = (data.shape[0], *padding.around(data.shape[1:-1]), data.shape[-1])
     return te.compute(shape, lambda *index: padding.read(data, zero, index), name="padded")
+
+
+def repeated(data: te.Tensor, times: int) -> te.Tensor:
+    """`data` with every position of the last axis `times` times."""
+    shape = (*data.shape[:-1], data.shape[-1] * times)
+    return te.compute(shape, lambda *index: data(*index[:-1], tirx.floordiv(index[-1], times)), name="repeated")
 
 
 def packed(b: te.Tensor, packing: PanelPacking) -> te.Tensor:

@@ -8,7 +8,7 @@ A product is a pure packed call, which passes treat as opaque, with static attri
 `a` and `data` are int8 or uint8; `b` and `weight` are int8. The sums are of raw elements: zero points are not
 subtracted. `data` has its channels last; `weight` is `[O, *kernel, C / groups]`; the one element of `zero` is the value
 of padding. `geometry` is the strides, dilations, padding before and padding after, each with one entry per axis, then
-the number of groups, which is 1 or the number of channels.
+the number of groups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONV = "deploykit.integer_conv"
 
 @dataclass(frozen=True)
 class Geometry:
-    """Strides, dilation and padding of a convolution, one entry per axis, and its groups: 1, or one per channel."""
+    """Strides, dilation and padding of a convolution, one entry per axis, and its groups."""
 
     strides: tuple[int, ...]
     dilation: tuple[int, ...]

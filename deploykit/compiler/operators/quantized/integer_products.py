@@ -7,8 +7,7 @@ The first sum is an integer product (`compiler.graph.integer_products`), whose r
 difference still fits int8, so that the last two terms vanish. If `za` is constant, too, its contribution is a constant
 per column. Sums of operands that are computed at run time are kernels of their own.
 
-The padding of a convolution is the zero point of the data. Operands of other dtypes are declined, and so are grouped
-convolutions that are not depthwise.
+The padding of a convolution is the zero point of the data. Operands of other dtypes are declined.
 """
 
 from __future__ import annotations
@@ -94,8 +93,8 @@ def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int
     if not _is_8_bit(x.x, w.x, x.zero, w.zero) or w.x.array is None or (x.zero is not None and not _is_one(x.zero)):
         return None
     pads = [*shape.before, *shape.after]
-    depthwise = groups > 1 and groups == w.x.shape[0] and w.x.shape[1] == 1
-    if (groups > 1 and not depthwise) or not 1 <= x.x.rank - 2 <= 3 or not all(is_plain(p) and p >= 0 for p in pads):
+    whole = len(w.x.array) % groups == 0
+    if not whole or not 1 <= x.x.rank - 2 <= 3 or not all(is_plain(p) and p >= 0 for p in pads):
         return None
     channels = w.x.shape[1] * groups
     ctx.require(equal(x.x.shape[1], channels), "the data has {} channels, the weights fit {}", x.x.shape[1], channels)

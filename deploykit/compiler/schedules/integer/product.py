@@ -4,19 +4,21 @@ share."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+import tvm_ffi
 from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.operators.anchors.annotation import ANCHOR
-from deploykit.compiler.operators.anchors.integer import DOT
+from deploykit.compiler.operators.anchors.integer import DOT, GROUPS
 from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
-from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.tir.rewriting import Expr, collect, is_zero
+from deploykit.compiler.schedules.kernel.stages import Axis, Stage, analyzer
+from deploykit.compiler.tir.rewriting import Expr, Node, collect, is_zero, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
 
@@ -57,6 +59,7 @@ class Product:
 
 def product_of(stage: Stage, views: Views) -> Product | Declined:
     """The loops of a stage with one of the anchors, or the reason why its sums have another form."""
+    stage = _by_group(stage)
     combine = stage.combine
     if combine is None or not isinstance(combine.source, tirx.Mul):
         return Declined("its sum is not one of products")
@@ -95,6 +98,29 @@ def product_of(stage: Stage, views: Views) -> Product | Declined:
         dot,
         *_neighbours(left, stage, axes),
     )
+
+
+def _by_group(stage: Stage) -> Stage:
+    """The stage of a convolution in groups, with the columns of a group as its last axis and the groups as its first
+    one."""
+    count = int(stage.annotations.get(GROUPS, 1))
+    *outer, columns = stage.axes
+    if count == 1 or columns.static is None:
+        return stage
+    dtype = dtype_of(columns.var)
+    sizes = {"group": count, columns.var.name: columns.static // count}
+    group, own = (Axis(ir.Var(name, dtype), tirx.IntImm(dtype, size)) for name, size in sizes.items())
+    known = analyzer((group, *outer, own, *stage.reduce))
+    column = known.simplify(group.var * own.extent + own.var)
+
+    def split(node: Node) -> Node:
+        """`node` with both axes in place of the columns, and the quotients and remainders of places among them."""
+        placed = substitute(node, {columns.var: column})
+        result: Node = tvm_ffi.structural_map(placed, ((prim.FloorDiv, prim.FloorMod), known.simplify))
+        return result
+
+    epilogue = None if stage.epilogue is None else split(stage.epilogue)
+    return replace(stage, axes=(group, *outer, own), body=split(stage.body), epilogue=epilogue)
 
 
 def _neighbours(left: ir.TensorLoad, stage: Stage, axes: Sequence[Axis]) -> tuple[bool, bool]:
