@@ -293,7 +293,7 @@ def test_sizes_chosen_by_a_condition_are_computed_once() -> None:
     y = te.compute((chosen,), lambda i: x[0, i], name="y")
     lowered = lower(te.create_prim_func([x, axis, y]), "k", vectorize=False)
     text = emit_c([lowered.kernel], "p")
-    assert text.count("axis < 1 ? m : n") == 1
+    assert text.count("(axis < 1) ? m : n") == 1
     assert "i < extent" in text
 
 
