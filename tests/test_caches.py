@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,26 @@ def test_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept(["a"], Maker(b"abc")) == b"abc"
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     assert kept(["a"], Maker(b"abc")) == b"abc"
+
+
+def test_a_full_disk_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert kept(["a"], Maker(b"abc")) == b"abc"
+    assert compiled_files() == []
+
+
+def test_what_a_file_is_made_from_is_asked_for_only_where_it_may_be_kept() -> None:
+    def made_from() -> Iterator[str]:
+        raise AssertionError
+        yield ""
+
+    with keeping(False):
+        assert kept(made_from(), Maker(b"abc")) == b"abc"
+    with pytest.raises(AssertionError):
+        kept(made_from(), Maker(b"abc"))
 
 
 def test_the_oldest_files_go_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
+
+from deploykit.basics.whole_file import whole_file
 
 MOST_BYTES = 512 << 20
 """The most bytes of what compilers made."""
@@ -106,9 +107,8 @@ def _read(place: Path) -> bytes | None:
 def _write(place: Path, data: bytes) -> None:
     """Keep data, whole or not at all, and remove the oldest files if there are too many bytes."""
     with contextlib.suppress(OSError):
-        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
+        with whole_file(place) as file:
             file.write(hashlib.sha256(data).digest() + data)
-        Path(file.name).replace(place)
         files = compiled_files()
         total = sum(size for _, size, _ in files)
         if total > MOST_BYTES:

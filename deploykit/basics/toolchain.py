@@ -66,12 +66,15 @@ class Compiler:
             self.compile(source, output, *options)
             return
 
+        def made_from() -> Iterator[str]:
+            yield from (*self.command, self.version, *self.flags, *options)
+            yield self._run("-std=c99", "-E", "-P", str(source), *options)
+
         def made() -> bytes:
             self.compile(source, output, *options)
             return output.read_bytes()
 
-        text = self._run("-std=c99", "-E", "-P", str(source), *options)
-        output.write_bytes(kept((*self.command, self.version, *self.flags, *options, text), made))
+        output.write_bytes(kept(made_from(), made))
 
     def link_shared(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library that prefers its own symbols and has no undefined ones. Libraries among `objects` are

@@ -12,8 +12,6 @@ import ctypes
 import hashlib
 import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from deploykit import runtime
 from deploykit.basics.caches import cache_folder
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import find_c_compiler
+from deploykit.basics.whole_file import whole_file
 from deploykit.engines.native.emulated import machine_of
 from deploykit.engines.native.library import load
 from deploykit.errors import ArtifactError
@@ -81,6 +80,5 @@ def _compiled(sources: Sequence[Path], place: Path | None) -> ctypes.CDLL:
 
 def _keep(library: Path, place: Path) -> None:
     """Copy a library to its place, whole or not at all. Without room for it, later processes compile it again."""
-    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="kept-", dir=place.parent) as folder:
-        shutil.copy(library, folder)
-        (Path(folder) / library.name).replace(place)
+    with contextlib.suppress(OSError), whole_file(place) as file:
+        file.write(library.read_bytes())

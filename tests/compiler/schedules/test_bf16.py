@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from tvm import relax, te, tirx
 
+from deploykit.basics.caches import compiled_files
+from deploykit.compiler.codegen.native import functions
 from deploykit.compiler.codegen.native.cpus import find_cpu, host_cpu
 from deploykit.compiler.codegen.native.objects import emit_object
 from deploykit.compiler.graph.legalize import legalize
+from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.variant import native
@@ -165,6 +168,25 @@ def test_products_of_computed_operands_stay_in_float32() -> None:
     assert any("bf16: " in str(each) and "both operands are computed" in str(each) for each in decisions)
 
 
+def product_kernel(device: Device) -> Kernel:
+    mod = legalize(product(sample((64, 64))), device, precision="bf16")
+    funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+    func = next(f for f in funcs if explain(f, device)[0].rule == "integer_matmul")
+    return lower(schedule(func, device), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
+
+
+def test_objects_are_kept_for_the_functions_that_they_contain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in LLVM's language that was changed is compiled again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kernel, cpu = product_kernel(PAIRS), find_cpu("x86-64-v4+avx512vnni+avx512bf16")
+    for number in (1, 1, 2):
+        if number == 2:
+            changed = {name: f"; changed\n{text}" for name, text in functions.FUNCTIONS.items()}
+            monkeypatch.setattr(functions, "FUNCTIONS", changed)
+        emit_object([kernel], "t", cpu)
+        assert len(compiled_files()) == number
+
+
 @pytest.mark.parametrize(
     ("device", "name", "instruction"),
     [("x86-64-v4-bf16", "x86-64-v4+avx512vnni+avx512bf16", "vdpbf16ps"), ("x86-64-v3", "x86-64-v3", "vfmadd")],
@@ -172,11 +194,7 @@ def test_products_of_computed_operands_stay_in_float32() -> None:
 def test_instructions(device: str, name: str, instruction: str, tmp_path: Path) -> None:
     cpu = find_cpu(name)
     assert native(cpu).device is DEVICES[device]
-    mod = legalize(product(sample((64, 64))), DEVICES[device], precision="bf16")
-    funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-    func = next(f for f in funcs if explain(f, DEVICES[device])[0].rule == "integer_matmul")
-    kernel = lower(schedule(func, DEVICES[device]), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
-    (tmp_path / "k.o").write_bytes(emit_object([kernel], "t", cpu))
+    (tmp_path / "k.o").write_bytes(emit_object([product_kernel(DEVICES[device])], "t", cpu))
     assert instruction in _disassembled(tmp_path / "k.o", cpu)
     symbols = subprocess.run(["nm", str(tmp_path / "k.o")], check=True, capture_output=True, text=True).stdout
     assert "vdpbf16ps" not in symbols

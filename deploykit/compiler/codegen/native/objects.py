@@ -79,9 +79,11 @@ def _parts(prepared: Mapping[str, tirx.PrimFunc]) -> list[dict[str, tirx.PrimFun
 
 def _compile(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
     """LLVM's object for kernels by symbol. Other Python threads can run meanwhile."""
-    attrs = {"calling_conv": 0, "target": target}
-    named = {name: local_values.stored(func).with_attrs({"global_symbol": name}) for name, func in kernels.items()}
-    module = IRModule({name: functions.with_functions(func).with_attrs(attrs) for name, func in named.items()})
+    named = {
+        name: functions.with_functions(local_values.stored(func)).with_attrs({"global_symbol": name})
+        for name, func in kernels.items()
+    }
+    module = IRModule({name: func.with_attrs({"calling_conv": 0, "target": target}) for name, func in named.items()})
 
     def made() -> bytes:
         built = tvm.get_global_func("target.build.llvm")(tirx.transform.LowerIntrin()(module), target)
@@ -92,7 +94,8 @@ def _compile(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> bytes:
 
     # The hash has all bits of numbers, which texts may round.
     said = (f"{name} {tvm_ffi.structural_hash(func):x}\n{func.script()}" for name, func in named.items())
-    return kept((tvm.__version__, str(target), *said), made)
+    llvm = tvm.get_global_func("target.llvm_version_major")()
+    return kept((tvm.__version__, f"LLVM {llvm}", str(target), *said), made)
 
 
 def _target(cpu: Cpu, **more: list[str]) -> Target:
