@@ -154,8 +154,9 @@ def build(
     from deploykit.targets.base import FinalCheck, PackageOptions, configured, find_target, own_options
 
     frontend = find_frontend(model)
-    quantizes = _changes(options)
-    common = [part for part in _COMMON if quantizes or part.options is not QuantizeOptions]
+    compiling = chosen(CompileOptions, options)
+    changes = _changes(options, compiling)
+    common = [part for part in _COMMON if changes or part.options is not QuantizeOptions]
     own = _own(frontend, model, options, common)
     platform, watch = chosen(PlatformOptions, options), chosen(WatchOptions, options)
     if watch.stop_after is not None and watch.stop_after not in STAGES:
@@ -168,19 +169,19 @@ def build(
         check_output(Path(output))
     # An artifact for this machine is measured itself; for others there is a build for this machine.
     here = place.name == "host" and platform.cpu == "native"
-    quantization = _quantization(options, place, here=here) if quantizes else None
+    quantization = _quantization(options, compiling, place, here=here) if changes else None
     asked = chosen(CheckOptions, options)
     if quantization is None:
         check = final_check(model, frontend, place, platform.cpu, asked)
     elif asked.check:
-        what = "a quantised model" if options.get("precision") in (None, "float32") else "a model in bf16"
+        what = "a quantised model" if compiling.wide else f"a model in {compiling.precision}"
         raise UsageError(f"{what} cannot be checked: its results differ by more than rounding")
     else:
         check = FinalCheck(quantization.check) if here else None
     (name,) = _names(platform.name, 1)
     given = dict(dims or {})
     capacities = checked_bounds({name: given.pop(name) for name in list(given) if name.startswith(CAPACITY)})
-    with keeping(chosen(CompileOptions, options).reuse):
+    with keeping(compiling.reuse):
         return build_artifact(
             partial(_loaded, frontend, model, given, own, name),
             place,
@@ -188,7 +189,7 @@ def build(
             PackageOptions(
                 cpu=platform.cpu,
                 devices=tuple(platform.devices),
-                compiling=chosen(CompileOptions, options),
+                compiling=compiling,
                 check=check,
                 format=platform.format,
                 own=own_settings,
@@ -226,17 +227,19 @@ def _build_together(
         raise UsageError("check, dump_dir and stop_after are for one model: build each for itself to see that")
     model_names = _names(platform.name, len(models))
     check_output(output)
-    quantization = _quantization(options, place, here=False) if _changes(options) else None
+    compiling = chosen(CompileOptions, options)
+    changes = _changes(options, compiling)
+    quantization = _quantization(options, compiling, place, here=False) if changes else None
     package = PackageOptions(
         cpu=platform.cpu,
         devices=tuple(platform.devices),
-        compiling=chosen(CompileOptions, options),
+        compiling=compiling,
         own=own_settings,
     )
     observer = Observer(watch.on_stage, on_explanation=watch.on_explanation)
     sweep()
     found = []
-    with keeping(chosen(CompileOptions, options).reuse):
+    with keeping(compiling.reuse):
         for (model, own, bounds), name in zip(_for_each(models, dims, options), model_names, strict=True):
             frontend = find_frontend(model)
             load = partial(_loaded, frontend, model, bounds, own, name)
@@ -300,13 +303,13 @@ def _own(frontend: Frontend, source: object, given: Mapping[str, Any], common: S
     return chosen(frontend.Options, given)
 
 
-def _changes(given: Mapping[str, Any]) -> bool:
+def _changes(given: Mapping[str, Any], compiling: CompileOptions) -> bool:
     """Whether results change by more than rounding."""
     options = chosen(QuantizeOptions, given)
-    return not (options.quantize is None and options.head is None and chosen(CompileOptions, given).wide)
+    return not (options.quantize is None and options.head is None and compiling.wide)
 
 
-def _quantization(given: Mapping[str, Any], target: Target, *, here: bool) -> Quantization:
+def _quantization(given: Mapping[str, Any], compiling: CompileOptions, target: Target, *, here: bool) -> Quantization:
     from deploykit.compiler.graph.quantize_weights import LEAST
     from deploykit.dynamic.files import read_samples
     from deploykit.quantization import Quantization
@@ -316,4 +319,4 @@ def _quantization(given: Mapping[str, Any], target: Target, *, here: bool) -> Qu
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{options.samples} is no list of texts")
     least = getattr(target, "least_quantized", LEAST)
-    return Quantization(options.quantize, options.head, texts, here, least, chosen(CompileOptions, given))
+    return Quantization(options.quantize, options.head, texts, here, least, compiling)

@@ -154,7 +154,8 @@ def compile_variants(
     programs = [result for result in found if result is not None]
     if len(programs) < len(variants):
         return None
-    return with_build(joined(_that_run(programs)), model, arithmetic=options.arithmetic)
+    together = joined(_that_run(programs))
+    return with_build(together, model, fast_math=options.fast_math, precision=options.precision)
 
 
 def _runs_alone(program: Program) -> bool:

@@ -121,7 +121,6 @@ class CompileOptions:
         "The results have the same bits, and nothing is computed twice. It has no effect on GPUs.",
         choices=("speed", "memory"),
     )
-
     reuse: bool = option(
         True,
         "Take kernels that an earlier build has compiled, and keep new ones for later builds, in the user's folder for "
@@ -133,11 +132,6 @@ class CompileOptions:
     def wide(self) -> bool:
         """Whether products are computed in the dtype of the model."""
         return self.precision == "float32"
-
-    @property
-    def arithmetic(self) -> str:
-        """What makes results of products differ by more than rounding."""
-        return str(self.fast_math) if self.wide else f"{self.fast_math} {self.precision}"
 
 
 USUAL = CompileOptions()

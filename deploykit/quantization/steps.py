@@ -57,7 +57,7 @@ class Quantization:
         """`model` with smaller weights, with a note on them, and on the change of its results unless `check` measures
         it. Raises `UsageError` for a dynamic model, or if no weight can be quantised."""
         self.before = model
-        if isinstance(model, CellsModel) and not (self.kind is None and self.head is None):
+        if isinstance(model, CellsModel) and (self.kind or self.head):
             raise UsageError("a dynamic model cannot be quantised")
         if self.texts and not _takes_texts(model):
             raise UsageError("texts to try the quantised model on are for a model of texts, which this one is not")

@@ -16,14 +16,17 @@ from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.program.ir import Program
 
 
-def with_build(programs: Sequence[Program], model: ImportedModel, *, arithmetic: str = "False") -> tuple[Program, ...]:
+def with_build(
+    programs: Sequence[Program], model: ImportedModel, *, fast_math: bool, precision: str
+) -> tuple[Program, ...]:
     """The programs of a model, whose task has a checksum of its graph and weights, if it generates. What it remembers
-    of a text means the same in all builds with this checksum, for any target and device. `arithmetic` tells
-    how products are computed, where that makes more of a difference than rounding."""
+    of a text means the same in all builds with this checksum, for any target and device. `fast_math` and `precision`
+    are in it because they change results by more than rounding."""
     task = programs[0].task
     if not isinstance(task, LanguageEntry):
         return tuple(programs)
     graph = tvm_ffi.structural_hash(model.module, map_free_vars=True, skip_tensor_content=True)
+    arithmetic = f"{fast_math}" if precision == "float32" else f"{fast_math} {precision}"
     digest = hashlib.sha256(f"{graph} {arithmetic}".encode())
     for state in model.states:
         digest.update(f"{state.name}: {state.dtype}{list(state.shape[1:])}".encode())
