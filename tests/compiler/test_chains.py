@@ -135,10 +135,10 @@ def _step(node: onnx.NodeProto, operands: list[np.ndarray], noise: np.random.Gen
 
 
 def _cast(dtype: int, x: np.ndarray, noise: np.random.Generator | None) -> np.ndarray:
-    """A cast. To int32, it saturates, and NaN becomes 0. To float16, with `noise`, a number near the middle between two
-    neighbours may become either."""
+    """A cast. NaN and numbers beyond int32 become its least number, as on x86-64. To float16, with `noise`, a number
+    near the middle between two neighbours may become either."""
     if dtype == TensorProto.INT32:
-        return np.nan_to_num(np.clip(x.astype(np.float64), -(2**31), 2**31 - 1), nan=0).astype(np.int32)
+        return np.where(np.abs(x) < 2.0**31, np.nan_to_num(x), -(2.0**31)).astype(np.int32)
     off = 0 if noise is None or dtype != TensorProto.FLOAT16 else noise.uniform(-(2.0**-11), 2.0**-11, x.shape)
     return (x * (1 + np.asarray(off, x.dtype))).astype(helper.tensor_dtype_to_np_dtype(dtype))
 
