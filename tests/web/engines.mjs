@@ -1,4 +1,4 @@
-// `engine engines.mjs PACKAGE`: runs the package with one thread, with two, and in a worker, and prints the
+// `engine engines.mjs PACKAGE`: runs the package on the CPU with one thread, with two, and in a worker, and prints the
 // threads and the results.
 
 const { load } = await import(`${process.argv[2]}/index.mjs`);
@@ -6,7 +6,7 @@ const x = { data: Float32Array.from({ length: 60 * 8 * 64 }, (_, i) => Math.sin(
 const shift = new BigInt64Array(8).fill(21n);
 const found = [];
 for (const options of [{ threads: 1 }, { threads: 2 }, { threads: 2, worker: true }]) {
-  const model = await load(options);
+  const model = await load({ ...options, device: "wasm" });
   for (let round = 0; round < 20; round += 1) await model.run({ x, shift });
   const { y, moved } = await model.run({ x, shift });
   found.push({ threads: model.threads, reason: model.threadsReason, y: Array.from(y.data), moved: Number(moved.data[7]) });
