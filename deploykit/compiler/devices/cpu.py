@@ -103,7 +103,7 @@ X86_64_V2 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 X86_64_V3 = Device(
     "x86-64-v3",
@@ -114,7 +114,7 @@ X86_64_V3 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 X86_64_V4 = Device(
     "x86-64-v4",
@@ -125,7 +125,7 @@ X86_64_V4 = Device(
     scratch_bytes=256 << 10,
     parallel=True,
     dots=("pmaddubsw", "pmaddwd"),
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",), features=("avx512vnni",))
 X86_64_V4_BF16 = replace(X86_64_V4_VNNI, name="x86-64-v4-bf16", bf16="vdpbf16ps", features=("avx512vnni", "avx512bf16"))
@@ -141,7 +141,7 @@ ARM64 = Device(
     widening="smull",
     group_dots=("paired",),
     narrowed=2,
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 
 ARM64_DOTPROD = replace(
@@ -160,7 +160,7 @@ ARMV7 = Device(
     parallel=True,
     halves=False,
     group_dots=("paired",),
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 
 DEVICES = {

@@ -7,7 +7,6 @@ CPU has instructions for bfloat16, it pays for large images only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -17,19 +16,17 @@ from deploykit.compiler.constants import constant, read
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.dtypes import numpy_dtype
-from deploykit.compiler.graph.integer_products import panel_columns
+from deploykit.compiler.graph.integer_products import Build, padded_once, panel_columns, product_over
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.operators.anchors.integer import (
     Padding,
     PanelPacking,
     Taps,
-    integer_conv,
     integer_matmul,
     packed_array,
-    padded,
 )
 from deploykit.compiler.operators.building.float_formats import encode
-from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
+from deploykit.compiler.operators.building.kernel_calls import call_te
 from deploykit.compiler.schedules.conv.winograd import FEWEST_TILES
 from deploykit.compiler.schedules.integer.dot import DOTS
 
@@ -66,18 +63,12 @@ def conv(
 ) -> relax.Call:
     """The convolution of data `[N, *spatial, C]` with a constant `[O, C, *kernel]`."""
     outputs, _, *kernel = (int(extent) for extent in weight.ty.shape)
-    halves = rounded(builder, data)
-    padding = Padding(shape.begins, shape.ends)
-    if padding.any:
-        zero = constant(np.zeros(1, np.uint16))
-        build = partial(padded, padding=padding)
-        halves = builder.emit(call_te(builder, build, halves, zero, name="padded", attributes={"op_pattern": OPAQUE}))
+    zero = constant(np.zeros(1, np.uint16))
+    halves = padded_once(builder, rounded(builder, data), zero, Padding(shape.begins, shape.ends))
+    taps = Taps(tuple(kernel), shape.strides, shape.dilation)
     with read(weight) as array:
         matrix = np.moveaxis(array, 1, -1).reshape(outputs, -1).T
-        if all(n == 1 for n in (*kernel, *shape.strides)):
-            return _product(builder, halves, matrix, device, partial(partial, integer_matmul))
-        taps = Taps(tuple(kernel), shape.strides, shape.dilation)
-        return _product(builder, halves, matrix, device, partial(partial, integer_conv, taps=taps))
+        return _product(builder, halves, matrix, device, product_over(taps))
 
 
 def _product(
@@ -85,7 +76,7 @@ def _product(
     halves: relax.Expr,
     matrix: np.ndarray,
     device: Device,
-    build: Callable[..., Callable[..., te.Tensor]],
+    build: Build,
 ) -> relax.Call:
     """The product of rounded numbers and a constant matrix."""
     dot = DOTS[device.bf16]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from tvm import ir, relax
+from tvm import ir, relax, te
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
@@ -39,6 +39,9 @@ from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot, dot_for
 from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.tir.values import static
 
+Build: TypeAlias = Callable[..., Callable[..., te.Tensor]]
+"""Gives the function that computes a product, for the `packing` of its panels."""
+
 Rule: TypeAlias = "Callable[[relax.BlockBuilder, relax.Call, Device, list[Packed]], relax.Expr]"
 
 ONCE = {"op_pattern": OPAQUE}
@@ -56,8 +59,7 @@ def rule(call: relax.Call) -> Rule | None:
 def _matmul(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_weights: list[Packed]) -> relax.Expr:
     _, a, b = call.args
     depth = static(a.ty.shape[-1])
-    build = partial(partial, integer_matmul)
-    return _product(builder, a, b, None, device, depth, lambda packing: build(packing=packing), packed_weights)
+    return _product(builder, a, b, None, device, depth, partial(partial, integer_matmul), packed_weights)
 
 
 def _product(
@@ -67,7 +69,7 @@ def _product(
     outputs: int | None,
     device: Device,
     neighbours: int | None,
-    build: Callable[[PanelPacking], Callable[..., object]],
+    build: Build,
     packed_weights: list[Packed],
 ) -> relax.Expr:
     """A kernel for the product of the left operand and panels of `right` `[..., K, N]`. `outputs` are those of
@@ -82,7 +84,7 @@ def _product(
     else:
         panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
     columns = right.ty.shape[-1] if outputs is None else outputs
-    total = call_te(builder, build(packing), left, panels, columns, name="integer_product")
+    total = call_te(builder, build(packing=packing), left, panels, columns, name="integer_product")
     if not packing.offset:
         return total
     if known is not None:
@@ -125,21 +127,29 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_
         own = constant(np.ascontiguousarray(np.moveaxis(array[..., 0], 0, -1)))
         build = partial(integer_depthwise, taps=taps, padding=padding)
         return call_te(builder, build, data, own, zero, name="integer_depthwise")
-    if padding.any:
-        build = partial(padded, padding=padding)
-        data = builder.emit(call_te(builder, build, data, zero, name="padded", attributes=ONCE))
+    data = padded_once(builder, data, zero, padding)
     array, groups = _joined(array, geometry.groups, device)
     matrix = array.reshape(groups, outputs // groups, -1).swapaxes(1, 2)
     weights = constant(np.ascontiguousarray(matrix if groups > 1 else matrix[0]))
     # Words of four factors, as GPUs multiply them, do not know where a group begins.
     neighbours = array.shape[-1] if groups == 1 else None
-    if groups == 1 and all(n == 1 for n in (*kernel, *geometry.strides)):
-        build = partial(partial, integer_matmul)
-    else:
-        build = partial(partial, integer_conv, taps=taps, groups=groups)
-    return _product(
-        builder, data, weights, outputs, device, neighbours, lambda packing: build(packing=packing), packed_weights
-    )
+    product = product_over(taps, groups)
+    return _product(builder, data, weights, outputs, device, neighbours, product, packed_weights)
+
+
+def padded_once(builder: relax.BlockBuilder, data: relax.Expr, zero: relax.Expr, padding: Padding) -> relax.Expr:
+    """Data `[N, *spatial, C]` with padding, by a kernel of its own."""
+    if not padding.any:
+        return data
+    build = partial(padded, padding=padding)
+    return builder.emit(call_te(builder, build, data, zero, name="padded", attributes=ONCE))
+
+
+def product_over(taps: Taps, groups: int = 1) -> Build:
+    """The product of a convolution: that of two matrices, if it has one tap and no strides."""
+    if groups == 1 and all(n == 1 for n in (*taps.kernel, *taps.strides)):
+        return partial(partial, integer_matmul)
+    return partial(partial, integer_conv, taps=taps, groups=groups)
 
 
 def _joined(array: np.ndarray, groups: int, device: Device) -> tuple[np.ndarray, int]:

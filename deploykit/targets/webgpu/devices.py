@@ -20,7 +20,7 @@ WASM_SIMD128 = Device(
     halves=False,
     streams=4,
     loads_first=True,
-    bf16="bf16",
+    bf16="bf16_widened",
 )
 
 WEBGPU = Gpu(

@@ -133,7 +133,7 @@ def _vdpbf16ps(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return tirx.call_pure_extern(f"float32x{lanes}", f"vdpbf16ps_{32 * lanes}", sums, *factors)
 
 
-def _bf16(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+def _bf16_widened(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     bits = right.astype(f"uint32x{lanes}") << repeated(tirx.const(16, "uint32"), lanes)
     return sums + left * tirx.reinterpret(f"float32x{lanes}", bits)
 
@@ -164,14 +164,14 @@ DOTS: Mapping[str, Dot] = {
         Dot("paired", 2, "int16", 2, False, _paired),
         Dot("widened", 1, "int16", 2, False, _widened),
         Dot("vdpbf16ps", 2, "uint16", 0, False, _vdpbf16ps),
-        Dot("bf16", 1, "float32", 1, False, _bf16),
+        Dot("bf16_widened", 1, "float32", 1, False, _bf16_widened),
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
         Dot("smlad", 4, "int32", 0, False, _by_functions),
         Dot("mla", 1, "int16", 0, False, _by_functions),
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
     )
 }
-"""All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, for vectors without an
-instruction for dot products.
+"""All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
+vectors without an instruction for dot products.
 `packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`),
 `vmladava` is that of Helium (`helium`)."""

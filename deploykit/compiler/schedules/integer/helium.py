@@ -25,11 +25,11 @@ from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.devices.helium import GROUP, WIDTH
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
-from deploykit.compiler.schedules.integer.product import Product, product_of
+from deploykit.compiler.schedules.integer.product import Product, copied_taps, product_of
 from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
-from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
+from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop
 from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
@@ -193,25 +193,16 @@ class _Rows:
         for i, factors in enumerate(place.factors):
             at = self._values(place, i)
             if self.product.taps:
-                steps.append(self._copied_taps(factors, at, start))
+                first = tirx.truncdiv(start, as_index(self.product.channel.extent))
+                steps.append(copied_taps(self.product, first, self.taps, partial(self._copied_tap, factors, at)))
             else:
                 steps.append(self._copied_run(factors, at, start, terms, const(0)))
         return sequence(steps)
 
-    def _copied_taps(self, factors: Buffer, values: dict[ir.Var, Expr], start: Expr) -> tirx.Stmt:
-        """Copy all channels of the taps of one part. Contiguous taps are copied together."""
-        product = self.product
-        sizes = [const(axis.static or 1) for axis in product.taps]
-        channels = as_index(product.channel.extent)
-        together = int(sizes[-1]) if product.adjacent and self.taps % int(sizes[-1]) == 0 else 1
-        first = tirx.truncdiv(start, channels)
-
-        def taps(t: Expr) -> tirx.Stmt:
-            places = unravel(first + t * together, [const(0), *sizes[1:]])
-            at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
-            return self._copied_run(factors, {**values, **at}, const(0), together * channels, t * (together * channels))
-
-        return loop("t", self.taps // together, taps)
+    def _copied_tap(
+        self, factors: Buffer, values: dict[ir.Var, Expr], tap: dict[ir.Var, Expr], count: Expr, term: Expr
+    ) -> tirx.Stmt:
+        return self._copied_run(factors, {**values, **tap}, const(0), count, term)
 
     def _copied_run(self, factors: Buffer, at: dict[ir.Var, Expr], start: Expr, count: Expr, term: Expr) -> tirx.Stmt:
         """Copy `count` neighbouring left factors, from that of channel `start` on, to place `term` on."""

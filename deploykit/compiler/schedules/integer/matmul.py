@@ -29,7 +29,7 @@ from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
 from deploykit.compiler.schedules.integer import matrices
 from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot
-from deploykit.compiler.schedules.integer.product import Product, product_of
+from deploykit.compiler.schedules.integer.product import Product, copied_taps, product_of
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
@@ -224,18 +224,12 @@ class Emitter:
         return code.statement()
 
     def copied_taps(self, place: Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
-        """Copy all channels of the taps of one part for row `i`. Contiguous taps are copied together."""
-        product = self.product
-        sizes = [const(axis.static or 1) for axis in product.taps]
-        channels = as_index(product.channel.extent)
-        together = (product.taps[-1].static or 1) if product.adjacent and self.taps % int(sizes[-1]) == 0 else 1
+        """Copy all channels of the taps of one part for row `i`."""
 
-        def run(t: Expr) -> tirx.Stmt:
-            places = unravel(first + t * together, [const(0), *sizes[1:]])
-            at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
-            return self.copied_run({**values, **at}, const(0), together * channels, place, i, t * (together * channels))
+        def run(taps: dict[ir.Var, Expr], count: Expr, term: Expr) -> tirx.Stmt:
+            return self.copied_run({**values, **taps}, const(0), count, place, i, term)
 
-        return loop("t", self.taps // together, run)
+        return copied_taps(self.product, first, self.taps, run)
 
     def fixed(self, place: Strip) -> dict[ir.Var, Expr]:
         """The values of the axes that are not among the rows' coordinates."""

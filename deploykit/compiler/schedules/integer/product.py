@@ -3,7 +3,7 @@ share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -17,6 +17,7 @@ from deploykit.compiler.operators.anchors.integer import DOT, GROUPS
 from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.kernel.access import Views, analyse, fuse, pinned, static_stride, values_of
 from deploykit.compiler.schedules.kernel.finish import Finish, finish_of
+from deploykit.compiler.schedules.kernel.loops import index_of, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage, analyzer
 from deploykit.compiler.tir.rewriting import Expr, Node, collect, is_zero, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
@@ -84,6 +85,7 @@ def product_of(stage: Stage, views: Views) -> Product | Declined:
     else:
         rows, coordinates = Axis(ir.Var("row", "int64"), const(1)), ()
         values = values_of(fused, stage.axes[:-1])
+    loads_bits = dot.left == "uint16"  # the term widens the bits of bfloat16, and such a dot takes them as they are
     return Product(
         tuple(loop_.axis for loop_ in fused),
         rows,
@@ -91,13 +93,30 @@ def product_of(stage: Stage, views: Views) -> Product | Declined:
         stage.axes[-1],
         stage.reduce[:-1],
         stage.reduce[-1],
-        left if dot.left == "uint16" else combine.source.a,
+        left if loads_bits else combine.source.a,
         right,
         finish,
         values,
         dot,
         *_neighbours(left, stage, axes),
     )
+
+
+def copied_taps(
+    product: Product, first: Expr, count: int, copied_run: Callable[[dict[ir.Var, Expr], Expr, Expr], tirx.Stmt]
+) -> tirx.Stmt:
+    """Copy all channels of `count` taps from `first` on. Contiguous taps are copied together: `copied_run` gets the
+    values of the taps' axes, the number of neighbouring left factors, and their place among those that are copied."""
+    sizes = [axis.static or 1 for axis in product.taps]
+    together = sizes[-1] if product.adjacent and count % sizes[-1] == 0 else 1
+    length = together * as_index(product.channel.extent)
+
+    def taps(t: Expr) -> tirx.Stmt:
+        places = unravel(first + t * together, [const(0), *map(const, sizes[1:])])
+        at = {axis.var: index_of(axis, tap) for axis, tap in zip(product.taps, places, strict=True)}
+        return copied_run(at, length, t * length)
+
+    return loop("t", count // together, taps)
 
 
 def _by_group(stage: Stage) -> Stage:
