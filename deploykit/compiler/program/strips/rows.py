@@ -16,7 +16,7 @@ in the row of the result, and if nothing else depends on the row but conditions 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -215,7 +215,7 @@ class _Rows:
         rows = static(result.shape[ROW])
         if rows is None or rows < 2:
             return Declined("its result has a single row, or the number of its rows is not fixed")
-        if any(static(n) is None for buffer in self._buffers() for n in buffer.shape[1:]):
+        if any(static(n) is None for buffer in self.axes for n in buffer.shape[1:]):
             return Declined("the sizes of its rows are not fixed")
         sources = {
             position: Source(self.axes[param], self.images[param])
@@ -240,9 +240,6 @@ class _Rows:
         stops = {position: (first[self.params[position]][1], second[self.params[position]][1]) for position in sources}
         reach = {position: (later - stop, stop) for position, (stop, later) in stops.items()}
         return RowKernels(sources, tuple(kernels), tuple(of_row), tuple(needs), reach)
-
-    def _buffers(self) -> Iterator[Buffer]:
-        yield from self.axes
 
     def _number(self, made: tirx.PrimFunc, kernels: list[tirx.PrimFunc]) -> int:
         """The position of a kernel among `kernels`, to which it is added if it is new."""
@@ -272,7 +269,7 @@ class _Rows:
 
     def derived(self, regions: Mapping[Buffer, Range]) -> tirx.PrimFunc:
         """The kernel for one row of one image, given the rows of each buffer that it needs."""
-        new = {buffer: self._resized(buffer, regions) for buffer in self._buffers()}
+        new = {buffer: self._resized(buffer, regions) for buffer in self.axes}
         stages = [_Writer(each, regions, new).nest() for each in reversed(self.stages)]
         temporaries = [new[buffer] for buffer in self.nest.temporaries]
         params = [new.get(param, param) for param in self.nest.func.params]
