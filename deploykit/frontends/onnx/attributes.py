@@ -32,12 +32,14 @@ def windows(
     rank = len(sizes)
     strides, dilations = axis_attribute(node, "strides", rank, 1), axis_attribute(node, "dilations", rank, 1)
     automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
-    pads: Sequence[int] | sliding.Same
-    if automatic in SAME:
-        pads = SAME[automatic]
-    else:
-        pads = [0] * (2 * rank) if automatic == "VALID" else axis_attribute(node, "pads", 2 * rank, 0)
+    pads: Sequence[int] | sliding.Same = SAME[automatic] if automatic in SAME else explicit_pads(node, rank)
     return sliding.windows(ctx, sizes, kernel, strides, dilations, pads, ceil_mode=ceil_mode)
+
+
+def explicit_pads(node: Node, rank: int) -> list[int]:
+    """The attribute `pads`, of `rank` axes; zeros where `auto_pad` says otherwise."""
+    automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
+    return axis_attribute(node, "pads", 2 * rank, 0) if automatic in ("NOTSET", "") else [0] * (2 * rank)
 
 
 def axis_attribute(node: Node, name: str, count: int, default: int) -> list[int]:

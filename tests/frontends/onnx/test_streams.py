@@ -265,6 +265,10 @@ SEQUENCES = {
         " b = Conv<pads=[2,0]>(r,v) m = MaxPool<kernel_shape=[3],pads=[2,0]>(b) y = Relu(m) }",
         w=(8, 1, 40), v=(5, 8, 3),
     ),
+    "valid": model(
+        '(float[batch,1,time,4] x) => (float[batch,2,t,2] y) { y = Conv<auto_pad="VALID",pads=[2,1,0,1]>(x,w) }',
+        w=(2, 1, 3, 3),
+    ),
     "subsampled": model(
         "(float[batch,3,time] x) => (float[batch,4,t] y) { a = Conv(x,w) y = Conv<strides=[3]>(a,v) }",
         w=(3, 3, 2), v=(4, 3, 1),

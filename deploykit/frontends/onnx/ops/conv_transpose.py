@@ -9,7 +9,7 @@ from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.conv_transpose import conv_transpose
-from deploykit.frontends.onnx.attributes import AUTO_PADS, SAME, axis_attribute
+from deploykit.frontends.onnx.attributes import AUTO_PADS, SAME, axis_attribute, explicit_pads
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
 
@@ -46,6 +46,6 @@ def _pads(node: Node, rank: int) -> Sequence[int] | Same:
     automatic = node.choice("auto_pad", AUTO_PADS, "NOTSET")
     if automatic in SAME:
         return SAME[automatic]
-    if automatic == "VALID":
-        return [0] * (2 * rank)
-    return node.ints("pads", []) if node.has("output_shape") else axis_attribute(node, "pads", 2 * rank, 0)
+    if automatic != "VALID" and node.has("output_shape"):
+        return node.ints("pads", [])
+    return explicit_pads(node, rank)

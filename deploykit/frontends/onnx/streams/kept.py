@@ -53,7 +53,7 @@ class Kept:
     new: dict[str, Value] = field(default_factory=dict)
     _before: Value | None = field(default=None, init=False)
     _made: dict[tuple[int, ...], tuple[Value, Value]] = field(default_factory=dict, init=False)
-    _numbers: dict[str, IntExpr] = field(default_factory=dict, init=False)
+    _ready: dict[int, IntExpr] = field(default_factory=dict, init=False)
 
     def state(self, kind: str, dtype: str, shape: Sequence[IntExpr]) -> tuple[str, Value]:
         """The name of another state, and its value before the run."""
@@ -173,15 +173,15 @@ class Kept:
         def enough(n: ir.Expr) -> ir.Expr:
             return tirx.Cast("int64", n + expr(self.new_frames) >= after)
 
-        rows = self._number(f"ready_after_{after}", enough, 1)
-        return part(self.ctx, x, 0, 0, self.ctx.simplify(x.shape[0] * rows))
+        if after not in self._ready:
+            self._ready[after] = self._number(f"ready_after_{after}", enough, 1)
+        return part(self.ctx, x, 0, 0, self.ctx.simplify(x.shape[0] * self._ready[after]))
 
     def _number(self, name: str, of: Callable[[ir.Expr], ir.Expr], most: IntExpr) -> IntExpr:
         """A number that a run computes from the number of frames so far, as a data dim."""
-        if not name.startswith("ready") or name not in self._numbers:
-            found = elementwise(self.ctx, name, of, self.so_far())
-            (self._numbers[name],) = self.ctx.ints(found, minimum=0, maximum=most, hint=name)
-        return self._numbers[name]
+        found = elementwise(self.ctx, name, of, self.so_far())
+        (number,) = self.ctx.ints(found, minimum=0, maximum=most, hint=name)
+        return number
 
 
 def part(ctx: Context, x: Value, axis: int, start: IntExpr, size: IntExpr) -> Value:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.value import Value
-from deploykit.frontends.onnx.attributes import AUTO_PADS, axis_attribute
+from deploykit.frontends.onnx.attributes import AUTO_PADS, axis_attribute, explicit_pads
 from deploykit.frontends.onnx.streams.frames import CAUSAL, Frames, Now, Reach, placed
 from deploykit.frontends.onnx.tensors import elements
 
@@ -42,7 +42,7 @@ def reach_of(node: Node, kernel: Sequence[object], x: Frames) -> Reach:
         raise Unsupported(f"auto_pad {automatic} pads behind the last frame: {CAUSAL}")
     if node.int("ceil_mode", 0) == 1 and stride > 1:
         raise Unsupported("ceil_mode computes windows that end behind the last frame: export the model without it")
-    pads = axis_attribute(node, "pads", 2 * rank, 0) if automatic in ("NOTSET", "") else [0] * (2 * rank)
+    pads = explicit_pads(node, rank)
     return Reach(span, stride, pads[place], pads[place + rank])
 
 
@@ -68,7 +68,7 @@ def windowed(node: Node, x: Value, frames: Frames, kernel: Sequence[object], kep
         x = kept.cleared(x, frames, max(found.past, 0), least=least)
     if node.choice("auto_pad", AUTO_PADS, "NOTSET").startswith("SAME"):
         return node, x, found.frames
-    pads = axis_attribute(node, "pads", 2 * rank, 0) if node.has("pads") else [0] * (2 * rank)
+    pads = explicit_pads(node, rank)
     pads[place] = pads[place + rank] = 0
     strides = axis_attribute(node, "strides", rank, 1)
     strides[place] = reach.stride
