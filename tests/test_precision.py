@@ -75,7 +75,7 @@ def compare(session: deploykit.Session, model: onnx.ModelProto) -> None:
         np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("cpu", ["native", "x86-64-v2", "x86-64-v3", "portable"])
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v2", "x86-64-v3", "portable", "x86-64-amx,x86-64-v3"])
 def test_results_are_those_of_rounded_factors(model: onnx.ModelProto, cpu: str, tmp_path: Path) -> None:
     deploykit.build(model, output=tmp_path / "dist", cpu=cpu, precision="bf16")
     with deploykit.open(tmp_path / "dist") as session:

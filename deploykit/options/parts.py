@@ -27,10 +27,11 @@ class PlatformOptions:
 
     cpu: str = option(
         "native",
-        "The CPU that native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, armv8-a "
-        "or armv8.2-a; + adds features, as in armv8.2-a+dotprod. portable puts kernels for all x86-64 levels into one "
-        "artifact. Target android has levels of its own, down to armv7-a, and target embedded has cores, such as "
-        "cortex-m4, for which its C is arranged.",
+        "The CPU that native kernels are compiled for: native (this machine), x86-64-v2, x86-64-v3, x86-64-v4, "
+        "x86-64-amx, armv8-a or armv8.2-a; + adds features, as in armv8.2-a+dotprod. Several names with commas between "
+        "them, the best first, put kernels for each of them into one artifact; portable stands for x86-64-v4 to v2. "
+        "Target android has levels of its own, down to armv7-a, and target embedded has cores, such as cortex-m4, for "
+        "which its C is arranged.",
         metavar="CPU",
     )
     devices: Sequence[str] = option(

@@ -110,12 +110,17 @@ static void parallel_for(void) {
     model.executor = NULL;
 }
 
+static uint64_t present;
+
+static uint64_t present_of(uint64_t asked) {
+    return present & asked;
+}
+
 static void choose_level(void) {
     static const dk_level levels[] = {{"large", 7}, {"middle", 3}, {"small", 1}};
-    uint64_t features;
-    for (features = 8; features-- > 0;) {
-        show(dk_choose_level(&model, levels, 3, features));
-        printf("  %lu: level %d\n", (unsigned long)features, (int)model.level);
+    for (present = 8; present-- > 0;) {
+        show(dk_choose_level(&model, levels, 3, present_of));
+        printf("  %lu: level %d\n", (unsigned long)present, (int)model.level);
     }
 }
 

@@ -18,7 +18,7 @@ from deploykit import runtime
 from deploykit.artifact.folder import Artifact
 from deploykit.artifact.plan import read_plan
 from deploykit.checks.profiling import profile
-from deploykit.compiler.codegen.native.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu
+from deploykit.compiler.codegen.native.cpus import CHECKED, PORTABLE_LEVELS, find_cpu, host_cpu, levels
 from deploykit.errors import UsageError
 
 
@@ -60,6 +60,24 @@ def test_the_manifest_names_the_levels_and_lower_levels_share_weights(build: Cal
     assert (single.cpu, single.levels) == ("x86-64-v4", ())
     assert portable.peak_memory.weights < 2.5 * single.peak_memory.weights
     assert {"part_x86_64_v2.c", "part_x86_64_v3.c", "part_x86_64_v4.c"} <= {file.name for file in portable.files}
+
+
+def test_names_with_commas_are_levels(build: Callable[[str], Artifact], model: onnx.ModelProto) -> None:
+    artifact = build("x86-64-amx,x86-64-v3,x86-64-amx")
+    assert artifact.manifest.levels == ("x86-64-amx", "x86-64-v3")
+    assert levels("x86-64-amx,portable") == ("x86-64-amx", *PORTABLE_LEVELS)
+    x = np.random.default_rng(3).standard_normal((3, 3, 11, 20)).astype(np.float32)
+    with deploykit.open(artifact.path) as session:
+        np.testing.assert_allclose(
+            session(x=x)["y"], ReferenceEvaluator(model).run(None, {"x": x})[0], rtol=1e-4, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("names", ["x86-64-v3,armv8-a", "portable,pentium", "x86-64-v3,"])
+def test_levels_that_cannot_be_in_one_artifact(model: onnx.ModelProto, names: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"CPUs of one kind|unknown CPU"):
+        deploykit.build(model, cpu=names, output=tmp_path / "dist")
+    assert not (tmp_path / "dist").exists()
 
 
 def test_a_missing_level_is_refused(build: Callable[[str], Artifact]) -> None:
@@ -119,7 +137,8 @@ def test_the_host_code_and_the_compiler_detect_the_same_features(tmp_path: Path)
     lines = "".join(f'if (f & {macro}) puts("{name}");' for name, macro in macros.items())
     source = tmp_path / "show.c"
     source.write_text(
-        f'#include "cpu.h"\n#include <stdio.h>\nint main(void) {{ uint64_t f = dk_cpu_features(); {lines} }}\n'
+        '#include "cpu.h"\n#include <stdio.h>\n'
+        f"int main(void) {{ uint64_t f = dk_cpu_features(UINT64_MAX); {lines} }}\n"
     )
     program = tmp_path / "show"
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{runtime.CPU.parent}"]

@@ -41,7 +41,7 @@ class Device:
     are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`), empty where
     products are in float32. `float_sums`: the sums of float32 that fit the registers beside their factors, on a machine
     without vectors for which they are written out one by one; 0 where a C compiler arranges them. `fours`: kernels in C
-    call functions on vectors of four 32-bit numbers.
+    call functions on vectors of four 32-bit numbers. `amx`: there are tile registers for products of narrow factors.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Device:
     bf16: str = ""
     float_sums: int = 0
     fours: bool = False
+    amx: bool = False
 
     @property
     def dots_of_groups(self) -> tuple[str, ...]:
@@ -129,6 +130,12 @@ X86_64_V4 = Device(
 )
 X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",), features=("avx512vnni",))
 X86_64_V4_BF16 = replace(X86_64_V4_VNNI, name="x86-64-v4-bf16", bf16="vdpbf16ps", features=("avx512vnni", "avx512bf16"))
+X86_64_V4_AMX = replace(
+    X86_64_V4_BF16,
+    name="x86-64-v4-amx",
+    amx=True,
+    features=("avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8"),
+)
 ARM64 = Device(
     "arm64",
     vector_bits=128,
@@ -166,7 +173,7 @@ ARMV7 = Device(
 DEVICES = {
     device.name: device
     for device in (
-        *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, X86_64_V4_BF16),
+        *(SCALAR_C, X86_64_V2, X86_64_V3, X86_64_V4, X86_64_V4_VNNI, X86_64_V4_BF16, X86_64_V4_AMX),
         *(ARM64, ARM64_DOTPROD, ARM64_I8MM, ARMV7),
     )
 }

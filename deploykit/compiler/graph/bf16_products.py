@@ -2,11 +2,12 @@
 
 Weights are rounded and packed at build time. Other operands are rounded by kernels of their own, which fusion appends
 to the kernels that compute them. Winograd's method stays in float32, because its transforms would lose digits; where a
-CPU has instructions for bfloat16, it pays for large images only.
+CPU has instructions for bfloat16, it pays for large images only, and with tile registers for none.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -49,6 +50,8 @@ def declined(left: relax.Expr, right: relax.Expr, device: Device) -> Declined | 
 
 def fewest_tiles(device: Device) -> int:
     """The fewest tiles of an image for which Winograd's method in float32 is faster than a product of bfloat16."""
+    if device.amx:
+        return sys.maxsize
     return 2 * FEWEST_TILES if device.bf16 and DOTS[device.bf16].group > 1 else FEWEST_TILES
 
 

@@ -109,7 +109,8 @@ def panel_columns(device: Device, columns: int | None) -> int:
     lanes = device.lanes(32)
     vectors = 2
     if columns is not None:
-        vectors = min((2, 3, 1), key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
+        widths = (2, 1) if device.amx else (2, 3, 1)
+        vectors = min(widths, key=lambda vectors: -(-columns // (lanes * vectors)) * vectors)
     return lanes * vectors
 
 

@@ -17,6 +17,7 @@ from deploykit.compiler.schedules.conv.direct import direct_conv
 from deploykit.compiler.schedules.conv.register_tiles import conv
 from deploykit.compiler.schedules.conv.winograd import winograd
 from deploykit.compiler.schedules.fallback import plain
+from deploykit.compiler.schedules.integer.amx import integer_amx
 from deploykit.compiler.schedules.integer.depthwise import integer_depthwise
 from deploykit.compiler.schedules.integer.depthwise_helium import depthwise_helium
 from deploykit.compiler.schedules.integer.depthwise_words import depthwise_words
@@ -49,6 +50,7 @@ RULES: Mapping[str, Rule] = {
     "winograd": winograd,
     "depthwise": depthwise,
     "direct_conv": direct_conv,
+    "integer_amx": integer_amx,
     "integer_matmul": integer_matmul,
     "integer_words": integer_words,
     "integer_helium": integer_helium,

@@ -187,9 +187,11 @@ dk_status dk_init(
     return refuse(model, dk_set_arena(model, arena, arena_bytes));
 }
 
-dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features) {
+dk_status
+dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t (*features)(uint64_t asked)) {
     for (model->level = 0; model->level < count; ++model->level) {
-        if ((levels[model->level].features & ~features) == 0) {
+        const uint64_t needed = levels[model->level].features;
+        if (features(needed) == needed) {
             return DK_OK;
         }
     }

@@ -1,6 +1,7 @@
 /* Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, 14.3 and 15.2,
    detection of AVX and AVX-512; for arm64 the Linux kernel's documentation, ELF hwcaps, and Apple's, determining
-   instruction set characteristics. */
+   instruction set characteristics; for AMX the kernel's documentation, using XSTATE features in user space
+   applications. */
 #include "cpu.h"
 
 #if defined(__x86_64__)
@@ -12,6 +13,7 @@
 #define NONE 0u
 #define YMM 0x06u
 #define ZMM 0xe6u
+#define TILES 0x60000u
 
 #define OSXSAVE (1u << 27)
 
@@ -40,6 +42,8 @@ static const struct {
     {DK_CPU_AVX512BITALG, LEAF_7, ECX, 12, ZMM}, {DK_CPU_AVX512VPOPCNTDQ, LEAF_7, ECX, 14, ZMM},
     {DK_CPU_AVX512FP16, LEAF_7, EDX, 23, ZMM},   {DK_CPU_AVXVNNI, LEAF_7_1, EAX, 4, YMM},
     {DK_CPU_AVX512BF16, LEAF_7_1, EAX, 5, ZMM},  {DK_CPU_LZCNT, LEAF_EXTENDED, ECX, 5, NONE},
+    {DK_CPU_AMX_BF16, LEAF_7, EDX, 22, TILES},   {DK_CPU_AMX_TILE, LEAF_7, EDX, 24, TILES},
+    {DK_CPU_AMX_INT8, LEAF_7, EDX, 25, TILES},
 };
 
 static unsigned kept_state(void) {
@@ -49,7 +53,23 @@ static unsigned kept_state(void) {
     return low;
 }
 
-uint64_t dk_cpu_features(void) {
+/* Whether this process may use tile registers: its signals need larger stacks then. */
+static int tiles_permitted(void) {
+#ifdef __linux__
+    const long arch_prctl = 158, req_xcomp_perm = 0x1023, tile_data = 18;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(arch_prctl), "D"(req_xcomp_perm), "S"(tile_data)
+                     : "rcx", "r11", "memory");
+    return result == 0;
+#else
+    return 0;
+#endif
+}
+
+uint64_t dk_cpu_features(uint64_t asked) {
+    const uint64_t tiles = DK_CPU_AMX_TILE | DK_CPU_AMX_BF16 | DK_CPU_AMX_INT8;
     unsigned found[LEAVES][REGISTERS] = {{0}};
     unsigned state = 0;
     uint64_t features = 0;
@@ -73,7 +93,8 @@ uint64_t dk_cpu_features(void) {
             features |= known[index].feature;
         }
     }
-    return features;
+    features &= asked;
+    return ((features & tiles) && !tiles_permitted()) ? (features & ~tiles) : features;
 }
 
 #elif defined(__aarch64__) && defined(__linux__)
@@ -90,7 +111,7 @@ static const struct {
     {DK_CPU_I8MM, AT_HWCAP2, 13},    {DK_CPU_BF16, AT_HWCAP2, 14},
 };
 
-uint64_t dk_cpu_features(void) {
+uint64_t dk_cpu_features(uint64_t asked) {
     uint64_t features = 0;
     size_t index;
     for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
@@ -98,7 +119,7 @@ uint64_t dk_cpu_features(void) {
             features |= known[index].feature;
         }
     }
-    return features;
+    return features & asked;
 }
 
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -117,7 +138,7 @@ static const struct {
 };
 
 /* Systems before macOS 12 do not know these names: their kernels are those that every CPU runs. */
-uint64_t dk_cpu_features(void) {
+uint64_t dk_cpu_features(uint64_t asked) {
     uint64_t features = 0;
     size_t index;
     for (index = 0; index < sizeof known / sizeof known[0]; ++index) {
@@ -127,13 +148,13 @@ uint64_t dk_cpu_features(void) {
             features |= known[index].feature;
         }
     }
-    return features;
+    return features & asked;
 }
 
 #else
 
-uint64_t dk_cpu_features(void) {
-    return UINT64_MAX;
+uint64_t dk_cpu_features(uint64_t asked) {
+    return asked;
 }
 
 #endif

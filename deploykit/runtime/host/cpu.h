@@ -39,6 +39,9 @@ extern "C" {
 #define DK_CPU_AVXVNNI (UINT64_C(1) << 27)
 #define DK_CPU_AVX512BF16 (UINT64_C(1) << 28)
 #define DK_CPU_LZCNT (UINT64_C(1) << 29)
+#define DK_CPU_AMX_TILE (UINT64_C(1) << 30)
+#define DK_CPU_AMX_BF16 (UINT64_C(1) << 31)
+#define DK_CPU_AMX_INT8 (UINT64_C(1) << 32)
 
 /* arm64 */
 #define DK_CPU_FULLFP16 (UINT64_C(1) << 40)
@@ -47,8 +50,9 @@ extern "C" {
 #define DK_CPU_I8MM (UINT64_C(1) << 43)
 #define DK_CPU_BF16 (UINT64_C(1) << 44)
 
-/* The features above that this CPU has, and whose registers the operating system saves. */
-uint64_t dk_cpu_features(void);
+/* Those of the features `asked` that this CPU has, and whose registers the operating system saves. Linux saves the tile
+   registers of AMX only in processes that ask for it; this function does if they are among `asked`. */
+uint64_t dk_cpu_features(uint64_t asked);
 
 #ifdef __cplusplus
 }

@@ -247,8 +247,8 @@ dk_status dk_init(
     size_t arena_bytes
 );
 
-/* Choose the first of `levels` that a CPU with `features` can run. */
-dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t features);
+/* Choose the first of `levels` that this CPU can run: `features` gives those among the asked ones that it has. */
+dk_status dk_choose_level(dk_model* model, const dk_level* levels, int32_t count, uint64_t (*features)(uint64_t asked));
 
 /* Begin a call: check that `model` is initialised with this descriptor, and take it. */
 dk_status dk_begin_call(dk_model* model, const dk_model_descriptor* descriptor);

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deploykit.compiler.lowering.kernel import Kernel
 
 RUNNABLE = [name for name in CPUS if name.startswith("x86")]
-FEATURE_FLAGS = {"x86-64-v2": "ssse3", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
+FEATURE_FLAGS = {"x86-64-v2": "ssse3", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl", "x86-64-amx": "amx-tile"}
 
 
 @pytest.fixture(scope="module")

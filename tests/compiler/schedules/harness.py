@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
 import tvm_ffi
 from tvm import ir, relax, sym, tirx
@@ -40,6 +41,20 @@ Argument = np.ndarray | int
 Rule = Callable[[tirx.PrimFunc, Device], tirx.PrimFunc]
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def tiles_permitted() -> bool:
+    """Whether this process may use the tile registers of AMX. It asks for them, as `runtime/host/cpu.c` does."""
+    arch_prctl, req_xcomp_perm, tile_data = 158, 0x1023, 18
+    asked = {"amx-tile", "amx-bf16", "amx-int8"} <= set(host_cpu().requires)
+    return asked and _libc.syscall(arch_prctl, req_xcomp_perm, tile_data) == 0
+
+
+TILES = pytest.param(
+    DEVICES["x86-64-v4-amx"],
+    marks=pytest.mark.skipif(not tiles_permitted(), reason="this machine has no AMX"),
+)
+"""A device whose products are computed in tile registers."""
 
 
 def fenced(array: np.ndarray) -> np.ndarray:

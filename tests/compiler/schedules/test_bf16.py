@@ -22,7 +22,7 @@ from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.variant import native
-from tests.compiler.schedules.harness import BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
+from tests.compiler.schedules.harness import BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Model, module
 from tests.compiler.schedules.test_integer import _disassembled
 
 PAIRS = DEVICES["x86-64-v4-bf16"]
@@ -37,6 +37,7 @@ devices = pytest.mark.parametrize(
         LOADS_FIRST,
         replace(VECTORS, name="exact", exact=True),
         pytest.param(PAIRS, marks=pytest.mark.skipif(not has_pairs, reason="this CPU has no AVX512_BF16")),
+        TILES,
     ],
     ids=lambda device: device.name,
 )
@@ -68,7 +69,7 @@ def near(found: np.ndarray, expected: np.ndarray, depth: int, error: float = 4e-
 def test_products_of_any_size(device: Device, depth: int, columns: int) -> None:
     weight = sample((depth, columns))
     model = Model(product(weight), device, precision="bf16")
-    for rows in (1, 3, 29):
+    for rows in (1, 3, 29, 67):
         x = sample((rows, depth))
         near(model(x), rounded(x) @ rounded(weight) + 1, depth)
 
@@ -171,7 +172,8 @@ def test_products_of_computed_operands_stay_in_float32() -> None:
 def product_kernel(device: Device) -> Kernel:
     mod = legalize(product(sample((64, 64))), device, precision="bf16")
     funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-    func = next(f for f in funcs if explain(f, device)[0].rule == "integer_matmul")
+    rule = "integer_amx" if device.amx else "integer_matmul"
+    func = next(f for f in funcs if explain(f, device)[0].rule == rule)
     return lower(schedule(func, device), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
 
 
@@ -189,7 +191,11 @@ def test_objects_are_kept_for_the_functions_that_they_contain(tmp_path: Path, mo
 
 @pytest.mark.parametrize(
     ("device", "name", "instruction"),
-    [("x86-64-v4-bf16", "x86-64-v4+avx512vnni+avx512bf16", "vdpbf16ps"), ("x86-64-v3", "x86-64-v3", "vfmadd")],
+    [
+        ("x86-64-v4-amx", "x86-64-amx", "tdpbf16ps"),
+        ("x86-64-v4-bf16", "x86-64-v4+avx512vnni+avx512bf16", "vdpbf16ps"),
+        ("x86-64-v3", "x86-64-v3", "vfmadd"),
+    ],
 )
 def test_instructions(device: str, name: str, instruction: str, tmp_path: Path) -> None:
     cpu = find_cpu(name)
@@ -198,3 +204,4 @@ def test_instructions(device: str, name: str, instruction: str, tmp_path: Path) 
     assert instruction in _disassembled(tmp_path / "k.o", cpu)
     symbols = subprocess.run(["nm", str(tmp_path / "k.o")], check=True, capture_output=True, text=True).stdout
     assert "vdpbf16ps" not in symbols
+    assert "amx" not in symbols

@@ -23,13 +23,13 @@ from deploykit.compiler.operators.building.integer_calls import Geometry
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
-from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECTORS, Model, module
+from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Model, module
 
 BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS, microcontrollers.HELIUM)
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
-devices = pytest.mark.parametrize("device", [*BOTH, *BOARDS], ids=lambda device: device.name)
+devices = pytest.mark.parametrize("device", [*BOTH, *BOARDS, TILES], ids=lambda device: device.name)
 dtypes = pytest.mark.parametrize("dtype", ["uint8", "int8"])
 
 
@@ -43,16 +43,16 @@ def successor(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
     return builder.emit_te(lambda t: te.compute(t.shape, lambda *i: t(*i) + 1, name="successor"), x)
 
 
-def product(depth: int, weight: np.ndarray | int, dtype: str) -> Any:
+def product(depth: int, weight: np.ndarray | int, dtype: str, rows: Any = N) -> Any:
     columns = weight if isinstance(weight, int) else weight.shape[1]
 
     def body(builder: relax.BlockBuilder, x: Any, *others: Any) -> Any:
         right = others[0] if others else relax.const(weight, "int8")
-        total = builder.emit(integer_calls.matmul(x, right, relax.TensorType((N, columns), "int32")))
+        total = builder.emit(integer_calls.matmul(x, right, relax.TensorType((rows, columns), "int32")))
         return successor(builder, total)
 
     right = [("w", (depth, weight), "int8")] if isinstance(weight, int) else []
-    return module([("x", (N, depth), dtype), *right], body)
+    return module([("x", (rows, depth), dtype), *right], body)
 
 
 @devices
@@ -64,9 +64,18 @@ def test_products_of_any_size(device: Device, dtype: str, depth: int, columns: i
     weight = sample((depth, columns), "int8", limit)
     model = Model(product(depth, weight, dtype), device)
     assert len(model.kernels) == (2 if device is VECTORS and dtype == "int8" and limit == 0 else 1)
-    for rows in (1, 3, 29):
+    for rows in (1, 3, 29, 67):
         x = sample((rows, depth), dtype)
         np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17, 33, 49, 63, 100])
+@pytest.mark.parametrize("device", [VECTORS, TILES], ids=lambda device: device.name)
+def test_products_of_known_rows(device: Device, rows: int) -> None:
+    weight = sample((75, 50), "int8")
+    model = Model(product(75, weight, "uint8", rows), device)
+    x = sample((rows, 75), "uint8")
+    np.testing.assert_array_equal(model(x), x.astype(np.int32) @ weight.astype(np.int32) + 1)
 
 
 @dtypes
@@ -182,6 +191,7 @@ def test_rules_take_them(device: Device, products: str, depthwise: str) -> None:
 @pytest.mark.parametrize(
     ("device", "name", "instruction"),
     [
+        ("x86-64-v4-amx", "x86-64-amx", "tdpbusd"),
         ("x86-64-v2", "x86-64-v2", "pmaddubsw"),
         ("x86-64-v4", "x86-64-v4", "vpmaddubsw"),
         ("x86-64-v4-vnni", "x86-64-v4+avx512vnni", "vpdpbusd"),
@@ -194,7 +204,8 @@ def test_instructions_of_other_machines(device: str, name: str, instruction: str
     assert native(cpu).device is DEVICES[device]
     mod = legalize(product(64, sample((64, 64), "int8", 64), "uint8"), DEVICES[device])
     funcs = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-    func = next(f for f in funcs if explain(f, DEVICES[device])[0].rule == "integer_matmul")
+    rule = "integer_amx" if DEVICES[device].amx else "integer_matmul"
+    func = next(f for f in funcs if explain(f, DEVICES[device])[0].rule == rule)
     kernel = lower(schedule(func, DEVICES[device]), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
     (tmp_path / "k.o").write_bytes(emit_object([kernel], "t", cpu))
     assert instruction in _disassembled(tmp_path / "k.o", cpu)

@@ -1,8 +1,8 @@
 """The CPUs that native kernels are generated for, as data.
 
 A CPU is written `NAME` or `NAME+FEATURE+...`: an architecture level, and the features of a CPU beyond it, in LLVM's
-words, for example `armv8.2-a+dotprod`. `native` is the CPU of this machine. `portable` stands for several levels:
-kernels for each of them go into one artifact.
+words, for example `armv8.2-a+dotprod`. `native` is the CPU of this machine. Names with commas between them stand for
+several CPUs, and so does `portable`: kernels for each of them go into one artifact.
 
 Triples do not name the GNU C library: for it, LLVM calls functions that are not standard C (`sincosf`, `exp10f`). That
 for 32-bit Arm names another one, so that floats are passed in integer registers and copies are calls of `memcpy`.
@@ -71,6 +71,7 @@ _ROUNDS = "llvm.aarch64.neon.fcvtns"
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_AMX = ("avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
 
 CHECKED = {
     _X86: frozenset(
@@ -78,6 +79,7 @@ CHECKED = {
             *_V4,
             *("avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq"),
             *("avx512bf16", "avx512fp16", "avxvnni", "gfni", "vaes", "vpclmulqdq"),
+            *("amx-tile", "amx-bf16", "amx-int8"),
         }
     ),
     _ARM: frozenset({"dotprod", "fullfp16", "i8mm", "bf16", "sve"}),
@@ -90,6 +92,7 @@ CPUS = {
         Cpu("x86-64-v2", _X86, "x86-64-v2", (), 128, _V2, halves=False),
         Cpu("x86-64-v3", _X86, "x86-64-v3", (), 256, _V3),
         Cpu("x86-64-v4", _X86, "x86-64-v4", (), 512, _V4),
+        Cpu("x86-64-amx", _X86, "x86-64-v4", tuple(f"+{feature}" for feature in _AMX), 512, (*_V4, *_AMX)),
         Cpu("armv8-a", _ARM, "generic", ("+neon",), 128, rounds=_ROUNDS, extrema="all"),
         Cpu("armv8.2-a", _ARM, "generic", ("+neon", "+v8.2a"), 128, rounds=_ROUNDS, extrema="all"),
     )
@@ -106,8 +109,13 @@ packed for the second, which are stored once."""
 
 
 def levels(name: str) -> tuple[str, ...]:
-    """The CPUs that kernels are generated for when the user asks for `name`, the best first."""
-    return PORTABLE_LEVELS if name == PORTABLE else (name,)
+    """The CPUs that kernels are generated for when the user asks for `name`, or for several names with commas between
+    them, the best first. Raises `UsageError` if they are not of one kind of machine."""
+    given = [PORTABLE_LEVELS if each == PORTABLE else (each,) for each in name.split(",")]
+    found = tuple(dict.fromkeys(level for each in given for level in each))
+    if len(found) > 1 and len({machine_of(find_cpu(level)) for level in found}) > 1:
+        raise UsageError(f"CPUs '{name}': one artifact has kernels for CPUs of one kind")
+    return found
 
 
 def machine_of(cpu: Cpu) -> str:

@@ -1,6 +1,6 @@
 """Functions in LLVM's language, for instructions whose operands have types that TVM has not.
 
-A kernel calls them by name as pure external functions. LLVM inlines them, so that nothing of them is left in the
+A kernel calls them by name as external functions. LLVM inlines them, so that nothing of them is left in the
 object.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tvm import ir, tirx
 
+from deploykit.compiler.codegen.native import amx
 from deploykit.compiler.tir.rewriting import collect
 
 _IMPORT = "pragma_import_llvm"
@@ -29,7 +30,7 @@ define {sums} @vdpbf16ps_{bits}({sums} %sums, {words} %a, {words} %b) {{
 """
 
 
-FUNCTIONS: Mapping[str, str] = {f"vdpbf16ps_{bits}": _vdpbf16ps(bits) for bits in (128, 256, 512)}
+FUNCTIONS: Mapping[str, str] = {f"vdpbf16ps_{bits}": _vdpbf16ps(bits) for bits in (128, 256, 512)} | amx.functions()
 """The text of each function, by its name."""
 
 
@@ -43,4 +44,4 @@ def with_functions(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _is_external(call: ir.Call) -> bool:
-    return getattr(call.op, "name", "") == "tirx.call_pure_extern"
+    return getattr(call.op, "name", "") in ("tirx.call_extern", "tirx.call_pure_extern")

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
+from typing import TypeAlias
 
 from tvm import ir, sym, tirx
 
@@ -63,12 +64,18 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
 
 @dataclass(frozen=True)
 class Strip:
-    """A tile of rows: the values of the batch loops, its first row, and the copied left factors."""
+    """A tile of rows: the values of the batch loops, its first row, the number of rows that exist, and the copied left
+    factors."""
 
     batch: dict[ir.Var, Expr]
     tile: Tile
     row: Expr
+    rows: Expr
     factors: Buffer
+
+
+State: TypeAlias = tuple[Buffer, Expr, Expr]
+"""The buffer that keeps sums between the parts of a sum, and whether a part is the first and whether it is the last."""
 
 
 class Emitter:
@@ -80,18 +87,26 @@ class Emitter:
         self.device = device
         self.lanes = device.lanes(32)
         self.vectors = product.width // self.lanes
-        spare = self.vectors + 1 + product.dot.spare
-        self.tallest = max(1, min(TALLEST, (device.vector_registers - spare) // self.vectors))
         by_element = device.by_element and bits_of(product.dot.left) * product.dot.group == 32
         self.together = self.lanes if by_element else 1
-        if by_element or device.loads_first:
-            self.tallest = min(TALLEST, tallest_with_factors(device, self.vectors))
         self.matrices = matrices.multiplies(device, product.dot)
-        if self.matrices:
-            self.tallest = min(TALLEST, matrices.tallest(device, self.vectors))
+        self.tallest = self.tallest_tile()
         self.most = DEPTH_BYTES * 8 // bits_of(product.dot.left)
         self.taps = self._taps()
         self.part = self._part()
+
+    def tallest_tile(self) -> int:
+        """The most rows of a tile."""
+        if self.matrices:
+            return min(TALLEST, matrices.tallest(self.device, self.vectors))
+        if self.together > 1 or self.device.loads_first:
+            return min(TALLEST, tallest_with_factors(self.device, self.vectors))
+        spare = self.vectors + 1 + self.product.dot.spare
+        return max(1, min(TALLEST, (self.device.vector_registers - spare) // self.vectors))
+
+    def tile(self, height: int) -> Tile:
+        """The tile of `height` rows."""
+        return Tile(height, self.vectors, self.lanes, self.product.sums)
 
     def _taps(self) -> int:
         """The number of taps of a convolution that are copied at a time: all, those of the last axis, or one."""
@@ -163,11 +178,14 @@ class Emitter:
             row, left = code.let("row", row + tiles * height), code.let("rows", left - tiles * height)
         return tirx.IfThenElse(count >= tallest, whole, code.statement())
 
-    def strip(self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr) -> tirx.Stmt:
-        """`height` rows from `row` on by `count` panels from `first` on."""
+    def strip(
+        self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr, rows: Expr | None = None
+    ) -> tirx.Stmt:
+        """`rows` rows (as many as the tile is high, by default) from `row` on by `count` panels from `first` on."""
         dot = self.product.dot
-        tile = Tile(height, self.vectors, self.lanes, self.product.sums)
-        place = Strip(batch, tile, row, local("factors", height * self.stride, dot.left))
+        tile = self.tile(height)
+        factors = local("factors", tile.rows * self.stride, dot.left)
+        place = Strip(batch, tile, row, const(height) if rows is None else rows, factors)
         code = Code()
         code.add(tirx.AllocBuffer(place.factors))
         depth = self.depth
@@ -210,7 +228,7 @@ class Emitter:
                 copied = self.copied_run(self.values(place, i), start, terms, place, i, const(0))
                 return sequence([copied, self.copied_row(place, i, terms)])
 
-            return loop("i", place.tile.rows, run)
+            return loop("i", place.rows, run)
         code = Code()
         at = Walk(code, product.coordinates, place.row)
         first = code.let("tap", tirx.truncdiv(start, as_index(product.channel.extent)))
@@ -220,7 +238,7 @@ class Emitter:
             return sequence([copied, self.copied_row(place, i, terms), at.advance()])
 
         var = ir.Var("i", "int64")
-        code.add(tirx.For(var, const(0), const(place.tile.rows), tirx.ForKind.SERIAL, row(var)))
+        code.add(tirx.For(var, const(0), place.rows, tirx.ForKind.SERIAL, row(var)))
         return code.statement()
 
     def copied_taps(self, place: Strip, values: dict[ir.Var, Expr], first: Expr, i: Expr) -> tirx.Stmt:
@@ -267,11 +285,8 @@ class Emitter:
 
     # Sums
 
-    def block(
-        self, place: Strip, panel: Expr, start: Expr, terms: Expr, state: tuple[Buffer, Expr, Expr] | None, slot: Expr
-    ) -> tirx.Stmt:
-        """One register tile over `terms` terms from `start` on. `state` is the buffer that keeps sums between parts,
-        and whether this part is the first and whether it is the last."""
+    def block(self, place: Strip, panel: Expr, start: Expr, terms: Expr, state: State | None, slot: Expr) -> tirx.Stmt:
+        """One register tile over `terms` terms from `start` on."""
         tile, dot = self.held(place.tile), self.product.dot
         sums = tile.scratch()
         code = Code()
