@@ -247,7 +247,7 @@ def graph(
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
     if options.fuse:
-        module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note)
+        module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note, options.precision)
     else:
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
     dims = [dim for signature in model.functions for dim in signature.dims]

@@ -40,11 +40,13 @@ SHORT = 64
 """The most nodes of an expression that may be evaluated each time an operand is read."""
 
 
-def fuse_attention(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod`, with every attention as one kernel."""
+def fuse_attention(mod: ir.IRModule, note: Note = unheard, factors: str = DTYPE) -> ir.IRModule:
+    """`mod`, with every attention as one kernel. `factors` is the dtype to which its factors may be rounded."""
     builder = relax.BlockBuilder(mod)
     entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
-    result = rewritten(mod, builder, lambda func: lambda block: _Block(mod, builder, block, func).rewritten(note))
+    result = rewritten(
+        mod, builder, lambda func: lambda block: _Block(mod, builder, block, func, factors).rewritten(note)
+    )
     if result is mod:
         return mod
     return merge_kernels(relax.transform.DeadCodeElimination(entries)(result))
@@ -80,9 +82,14 @@ class _Block:
     """Finds and replaces the attentions of a binding block."""
 
     def __init__(
-        self, mod: ir.IRModule, builder: relax.BlockBuilder, block: relax.BindingBlock, func: relax.Function
+        self,
+        mod: ir.IRModule,
+        builder: relax.BlockBuilder,
+        block: relax.BindingBlock,
+        func: relax.Function,
+        factors: str,
     ) -> None:
-        self.mod, self.builder, self.block = mod, builder, block
+        self.mod, self.builder, self.block, self.factors = mod, builder, block, factors
         graph = Graph(func)
         self.uses, self.readers = graph.uses, graph.readers
         self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
@@ -257,7 +264,7 @@ class _Block:
             return values[arguments_of(value)[0]]
         if binding.var == match.first:
             left, right = (values[operand] for operand in value.args)
-            return builder.emit(call_te(builder, scores, left, right, name="scores"))
+            return builder.emit(call_te(builder, partial(scores, factors=self.factors), left, right, name="scores"))
         if binding.var == match.second:
             left, right = (values[operand] for operand in value.args)
             build = partial(weighted, empty=match.empty)

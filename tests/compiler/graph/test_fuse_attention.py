@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -98,6 +100,23 @@ def names(model: onnx.ModelProto, device: Device) -> list[str]:
     return [name.name_hint for name, func in module.functions.items() if isinstance(func, tirx.PrimFunc)]
 
 
+precisions = pytest.mark.parametrize("precision", ["float32", "bf16"])
+"""With AMX, the second one multiplies rounded factors. Else both are the same."""
+
+
+def rounded(feeds: Mapping[str, np.ndarray], precision: str) -> Feeds:
+    """Queries, keys and values that are not changed when a product rounds them."""
+    if precision == "float32":
+        return dict(feeds)
+    return {n: x.astype(ml_dtypes.bfloat16).astype(np.float32) if n in "qkv" else x for n, x in feeds.items()}
+
+
+def near(found: np.ndarray, wanted: np.ndarray, values: np.ndarray, precision: str) -> None:
+    """Powers are rounded, too, in bfloat16: each term has an error of up to 2^-9 of the value."""
+    error = 1e-5 if precision == "float32" else 2.0**-8 * float(np.nanmax(np.abs(values)))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=error)
+
+
 SIZES = [(1, 1, 1), (2, 3, 9), (1, 16, 16), (2, 37, 70), (1, 1, 130), (1, 70, 131)]
 """Numbers of batches, query rows and keys: around the widths of vectors, tiles and blocks."""
 
@@ -123,38 +142,60 @@ def test_forms_in_c(tmp_path: Path) -> None:
         compare(session, 5, SIZES[:4])
 
 
-@pytest.mark.parametrize("size", [1, 7, 256])
-def test_head_sizes(size: int, tmp_path: Path) -> None:
-    deploykit.build(model_of(size, "mask"), output=tmp_path / "d")
+@precisions
+@pytest.mark.parametrize("size", [1, 7, 32, 80, 256])
+def test_head_sizes(size: int, precision: Literal["float32", "bf16"], tmp_path: Path) -> None:
+    forms = [form for form in FORMS if form != "scaled"] if precision == "bf16" else ["mask"]
+    deploykit.build(model_of(size, *forms), output=tmp_path / "d", precision=precision, check=False)
     with deploykit.open(tmp_path / "d") as session:
-        compare(session, size, SIZES[1:5])
+        for shape in (*SIZES[1:], (1, 33, 64)):
+            feeds = rounded(feeds_of(size, *shape), precision)
+            for form, got in session.run(feeds).items():
+                near(got, expected(form, feeds), feeds["v"], precision)
 
 
-def test_closed_keys(tmp_path: Path) -> None:
+@precisions
+def test_special_values(precision: Literal["float32", "bf16"], tmp_path: Path) -> None:
+    """A NaN in a query, a key or a value is in the same results as in float64."""
+    deploykit.build(model_of(16, "mask"), output=tmp_path / "d", precision=precision, check=False)
+    with deploykit.open(tmp_path / "d") as session:
+        for name, value in itertools.product("qkv", (np.nan, np.inf)):
+            feeds = rounded(feeds_of(16, 1, 20, 70), precision)
+            feeds[name][0, 3, 5] = value
+            with np.errstate(invalid="ignore"):
+                wanted = expected("mask", feeds)
+            near(session.run(feeds)["mask"], wanted, np.where(np.isfinite(feeds["v"]), feeds["v"], 0), precision)
+
+
+@precisions
+def test_closed_keys(precision: Literal["float32", "bf16"], tmp_path: Path) -> None:
     """Masked keys: rows with every other key masked, with all but the last keys masked, and with all keys masked."""
-    deploykit.build(model_of(8, "mask"), output=tmp_path / "d")
+    deploykit.build(model_of(8, "mask"), output=tmp_path / "d", precision=precision, check=False)
     with deploykit.open(tmp_path / "d") as session:
         for rows, closed in itertools.product((2, 40), (-np.inf, np.finfo("float32").min)):
-            feeds = feeds_of(8, 1, rows, 150)
+            feeds = rounded(feeds_of(8, 1, rows, 150), precision)
             feeds["m2"][:, ::2] = closed
             feeds["m2"][0, :140] = closed
             feeds["m2"][1] = closed
             wanted = expected("mask", {**feeds, "m2": feeds["m2"].astype("float64")})
             if np.isfinite(closed):
                 wanted[0, 1] = feeds["v"][0].mean(0)
-            np.testing.assert_allclose(session.run(feeds)["mask"], wanted, rtol=2e-5, atol=2e-6)
+            near(session.run(feeds)["mask"], wanted, feeds["v"], precision)
 
 
-def test_keys_that_lie_transposed(tmp_path: Path) -> None:
+@precisions
+def test_keys_that_lie_transposed(precision: Literal["float32", "bf16"], tmp_path: Path) -> None:
     text = f"""(float[b, {HEADS}, s, 24] q, float[b, {HEADS}, 24, t] k, float[b, {HEADS}, t, 8] v) =>
         (float[b, {HEADS}, s, 8] o) {{ s0 = MatMul(q, k) w = Softmax<axis = -1>(s0)  o = MatMul(w, v) }}"""
-    deploykit.build(parse(text), output=tmp_path / "d")
+    deploykit.build(parse(text), output=tmp_path / "d", precision=precision, check=False)
     with deploykit.open(tmp_path / "d") as session:
         for batch, rows, keys in SIZES:
-            q, k, v = (numbers(batch, HEADS, *n) / 4 for n in ((rows, 24), (24, keys), (keys, 8)))
+            shapes = {"q": (rows, 24), "k": (24, keys), "v": (keys, 8)}
+            feeds = rounded({name: numbers(batch, HEADS, *n) / 4 for name, n in shapes.items()}, precision)
+            q, k, v = feeds.values()
             powers = np.exp((q @ k).astype("float64"))
             wanted = powers / powers.sum(-1, keepdims=True) @ v
-            np.testing.assert_allclose(session.run({"q": q, "k": k, "v": v})["o"], wanted, rtol=2e-5, atol=2e-6)
+            near(session.run(feeds)["o"], wanted, v, precision)
 
 
 def test_no_memory_for_scores(tmp_path: Path) -> None:

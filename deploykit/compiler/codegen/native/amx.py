@@ -21,14 +21,97 @@ def functions() -> dict[str, str]:
     """The functions that kernels call, by name."""
     found = {
         "amx_configure": _function("amx_configure", "i64 %rows", _configuration()),
+        "amx_halves": _halves(),
+        "bf16_pairs": _rounded("bf16_pairs", pairs=True),
+        "bf16_run": _rounded("bf16_run", pairs=False),
+        "bf16_power": _power(),
         "amx_release": _function("amx_release", "", ["call void @llvm.x86.tilerelease()"]),
     }
     for instruction in KINDS.values():
         for vectors, tall in TALL.items():
             for layers in range(1, tall + 1):
-                name = f"amx_{instruction}_{layers}x{vectors}"
-                found[name] = _product(name, instruction, layers, vectors)
+                for end in ("", "_ahead"):
+                    name = f"amx_{instruction}_{layers}x{vectors}{end}"
+                    found[name] = _product(name, instruction, layers, vectors, ahead=bool(end))
     return found
+
+
+_PAIRS = [lane for pair in zip(range(ROWS), range(ROWS, 2 * ROWS), strict=True) for lane in pair]
+"""The order that interleaves two vectors."""
+
+
+def _rounded(name: str, *, pairs: bool) -> str:
+    """Two vectors as bfloat16: pairs of their numbers, or one vector behind the other."""
+    lines = _rounding("%words", "%low", "%high", _PAIRS if pairs else list(range(2 * ROWS)))
+    return _function(name, "<16 x float> %low, <16 x float> %high", lines, "<16 x i32> %words")
+
+
+def _rounding(words: str, low: str, high: str, order: list[int]) -> list[str]:
+    """`words` become two vectors as bfloat16, in this order."""
+    name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
+    lanes = ", ".join(f"i32 {lane}" for lane in order)
+    return [
+        f"{words}.halves = call <32 x bfloat> @{name}(<16 x float> {high}, <16 x float> {low})",
+        f"{words}.ordered = shufflevector <32 x bfloat> {words}.halves, <32 x bfloat> poison, <32 x i32> <{lanes}>",
+        f"{words} = bitcast <32 x bfloat> {words}.ordered to <16 x i32>",
+    ]
+
+
+_LOG2_E = 1.4426950408889634
+
+_POWERS = (0.9999991655349731, 0.6931219696998596, 0.24024981260299683, 0.05591703951358795, 0.009560510516166687)
+"""The polynomial that is nearest to `2**x` for |x| <= 0.5, by relative error: it is below 5e-6."""
+
+
+def _power() -> str:
+    """`exp(x)` for x <= 0 or NaN, as exactly as it takes for a bfloat16. Numbers that are too small are subnormal or 0;
+    of minus infinity it is 0."""
+    kind, every = "<16 x float>", "i16 -1, i32 4"
+
+    def splat(value: float) -> str:
+        (single,) = struct.unpack(">f", struct.pack(">f", value))
+        bits = struct.pack(">d", single).hex().upper()
+        return f"<{', '.join([f'float 0x{bits}'] * ROWS)}>"
+
+    lines = [
+        f"%t = fmul {kind} %x, {splat(_LOG2_E)}",
+        f"%n = call {kind} @llvm.x86.avx512.mask.rndscale.ps.512({kind} %t, i32 8, {kind} %t, {every})",
+        f"%f = call {kind} @llvm.x86.avx512.mask.reduce.ps.512({kind} %t, i32 8, {kind} %t, {every})",
+    ]
+    sums = splat(_POWERS[-1])
+    for step, factor in enumerate(reversed(_POWERS[:-1])):
+        lines.append(f"%p{step} = call {kind} @llvm.fma.v16f32({kind} {sums}, {kind} %f, {kind} {splat(factor)})")
+        sums = f"%p{step}"
+    lines.append(f"%y = call {kind} @llvm.x86.avx512.mask.scalef.ps.512({kind} {sums}, {kind} %n, {kind} %n, {every})")
+    return _function("bf16_power", f"{kind} %x", lines, f"{kind} %y")
+
+
+def _halves() -> str:
+    """Takes 32 rows of 16 numbers, and stores 16 rows of 32 numbers as bfloat16: the same ones, transposed.
+
+    Pairs of rows become words. Interleaving the first and the second half of 16 vectors rotates the bits of the numbers
+    of a vector and of a lane by one, so doing it four times exchanges vectors and lanes.
+    """
+    lines: list[str] = []
+    for row in range(2 * ROWS):
+        lines.append(f"%at{row} = mul i64 %distance, {row}")
+        lines.append(f"%from{row} = getelementptr i8, ptr %from, i64 %at{row}")
+        lines.append(f"%x{row} = load <16 x float>, ptr %from{row}, align 4")
+    for pair in range(ROWS):
+        lines += _rounding(f"%v0_{pair}", f"%x{2 * pair}", f"%x{2 * pair + 1}", _PAIRS)
+    for stage in range(4):
+        for i in range(ROWS // 2):
+            for half in range(2):
+                lanes = _PAIRS[half * ROWS : half * ROWS + ROWS]
+                order = ", ".join(f"i32 {lane}" for lane in lanes)
+                vectors = f"<16 x i32> %v{stage}_{i}, <16 x i32> %v{stage}_{i + ROWS // 2}"
+                lines.append(f"%v{stage + 1}_{2 * i + half} = shufflevector {vectors}, <16 x i32> <{order}>")
+    for row in range(ROWS):
+        lines.append(f"%to_at{row} = mul i64 %stride, {row}")
+        lines.append(f"%to{row} = getelementptr i8, ptr %to, i64 %to_at{row}")
+        lines.append(f"store <16 x i32> %v4_{row}, ptr %to{row}, align 4")
+    given = "ptr %to, i64 %stride, ptr %from, i64 %distance"
+    return _function("amx_halves", given, lines)
 
 
 def _configuration() -> list[str]:
@@ -56,12 +139,12 @@ _RIGHT = 5
 """The first register of right factors; that before it is for left factors."""
 
 
-def _product(name: str, instruction: str, layers: int, vectors: int) -> str:
+def _product(name: str, instruction: str, layers: int, vectors: int, *, ahead: bool) -> str:
     """Adds products to `layers` x `vectors` registers of sums, each of `rows` rows.
 
     `stride` is the number of bytes between rows of left factors. Of `steps` steps, the first `whole` take right factors
-    from `right` on, the last one may take `rest`. Right factors `ahead` bytes behind those that are used are fetched
-    into the second-level cache. If `first` is zero, the sums are in memory before.
+    from `right` on, the last one may take `rest`. With `ahead`, right factors so many bytes behind those that are used
+    are fetched into the second-level cache. If `first` is zero, the sums are in memory before.
     """
     row = ROW_BYTES * vectors
     places = [(r, v, r * vectors + v) for r in range(layers) for v in range(vectors)]
@@ -98,7 +181,7 @@ def _product(name: str, instruction: str, layers: int, vectors: int) -> str:
             f"call void @llvm.x86.{instruction}(i8 {r * vectors + v}, i8 {_RIGHT - 1}, i8 {_RIGHT + v})"
             for v in range(vectors)
         ]
-    for line in range(ROWS * vectors):
+    for line in range(ROWS * vectors if ahead else 0):
         lines.append(f"%f{line} = getelementptr i8, ptr %far, i64 {line * ROW_BYTES}")
         lines.append(f"call void @llvm.prefetch.p0(ptr %f{line}, i32 0, i32 2, i32 1)")
     lines += [
@@ -114,10 +197,24 @@ def _product(name: str, instruction: str, layers: int, vectors: int) -> str:
     return _function(name, ", ".join(given), lines)
 
 
-def _function(name: str, given: str, lines: list[str]) -> str:
+_FLOATS = "<16 x float>"
+_OTHERS = {
+    name: f"{kind} @{name}({given})"
+    for name, kind, given in (
+        ("llvm.prefetch.p0", "void", "ptr, i32, i32, i32"),
+        ("llvm.x86.avx512bf16.cvtne2ps2bf16.512", "<32 x bfloat>", f"{_FLOATS}, {_FLOATS}"),
+        ("llvm.fma.v16f32", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}"),
+        ("llvm.x86.avx512.mask.rndscale.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
+        ("llvm.x86.avx512.mask.reduce.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
+        ("llvm.x86.avx512.mask.scalef.ps.512", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}, i16, i32"),
+    )
+}
+
+
+def _function(name: str, given: str, lines: list[str], result: str = "i32 0") -> str:
     used = [intrinsic for intrinsic in _INTRINSICS if any(f"@llvm.x86.{intrinsic}(" in line for line in lines)]
     declared = "".join(f"declare void @llvm.x86.{each}({_INTRINSICS[each]})\n" for each in used)
-    if any("@llvm.prefetch" in line for line in lines):
-        declared += "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+    declared += "".join(f"declare {each}\n" for name, each in _OTHERS.items() if any(f"@{name}(" in x for x in lines))
+    kind = result.rpartition(" ")[0]
     body = "\n".join(line if line.endswith(":") else f"  {line}" for line in lines)
-    return f"{declared}define i32 @{name}({given}) {{\n{body}\n  ret i32 0\n}}\n"
+    return f"{declared}define {kind} @{name}({given}) {{\n{body}\n  ret {result}\n}}\n"

@@ -22,6 +22,10 @@ ROLE = "deploykit.attention"
 
 ROLES = ("scores", "peak", "powers", "total", "weighted")
 
+FACTORS = "deploykit.factors"
+"""Annotation of the stage of scores: the dtype to which queries, keys, powers and values may be rounded when they are
+multiplied."""
+
 SOFTMAX = "deploykit.softmax"
 """Annotation of the stage that stores a softmax over the last axis. It says what a row of only minus infinity gives:
 `nan` or `zero`."""
@@ -31,8 +35,8 @@ ROUNDED = "deploykit.rounded"
 rounding is optional."""
 
 
-def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
-    """`queries @ keys`, of shape `[..., rows, keys]`."""
+def scores(queries: te.Tensor, keys: te.Tensor, factors: str = DTYPE) -> te.Tensor:
+    """`queries @ keys`, of shape `[..., rows, keys]`. `factors` is the dtype to which factors may be rounded."""
     lead_q, lead_k = list(queries.shape[:-2]), list(keys.shape[:-2])
     batch = broadcast(lead_q, lead_k)
     depth = te.reduce_axis((0, queries.shape[-1]), name="depth")
@@ -43,7 +47,9 @@ def scores(queries: te.Tensor, keys: te.Tensor) -> te.Tensor:
         other = keys(*batch_index(lead_k, lead, batch), depth, key)
         return te.sum(widened(query, DTYPE) * widened(other, DTYPE), axis=depth)
 
-    return te.compute((*batch, queries.shape[-2], keys.shape[-1]), element, name="scores", attrs={ROLE: "scores"})
+    return te.compute(
+        (*batch, queries.shape[-2], keys.shape[-1]), element, name="scores", attrs={ROLE: "scores", FACTORS: factors}
+    )
 
 
 def weighted(x: te.Tensor, values: te.Tensor, empty: str) -> te.Tensor:

@@ -2,15 +2,16 @@
 
 The rule takes the consecutive stages of the `attention` anchors: scores (with stages computed from them as an
 epilogue), peak, powers, total, weighted. Head sizes must be constant; operands and results may have any dtype, and all
-is computed in float32. A unit of parallel work is a block of query rows of one head. For each block of keys, it
-computes the scores into a local buffer, updates the running peak `m` and total `l` of each row, and adds the values to
-sums that are rescaled when the peak rises:
+is computed in float32, except in `tiles`. A unit of parallel work is a block of query rows of one head. For each block
+of keys, it computes the scores into a local buffer, updates the running peak `m` and total `l` of each row, and adds
+the values to sums that are rescaled when the peak rises:
 
     m' = max(m, max_j s_j),   l' = exp(m - m') l + sum_j exp(s_j - m'),   o' = exp(m - m') o + sum_j exp(s_j - m') v_j
 
-In `blocks`, the lanes of vectors run over query rows; `rows` takes the few rows of a decoding step one by one. The
-number of rows decides between them, at run time if it is symbolic. Keys that a condition on their position closes for
-all rows of a block (the causal frontier) are skipped.
+In `blocks`, the lanes of vectors run over query rows, and so they do in `tiles`, where products of rounded factors are
+computed in the registers of AMX; `rows` takes the few rows of a decoding step one by one. The number of rows decides
+between them, at run time if it is symbolic. Keys that a condition on their position closes for all rows of a block (the
+causal frontier) are skipped.
 
 It declines other dtypes of scores, heads larger than `WIDEST_HEAD`, and stages that are not consecutive.
 (Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.)
@@ -24,10 +25,11 @@ from tvm import tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.operators.anchors.attention import ROLE, ROLES
+from deploykit.compiler.operators.anchors.attention import FACTORS, ROLE, ROLES
 from deploykit.compiler.schedules.attention.blocks import AttentionBlocks
 from deploykit.compiler.schedules.attention.problem import AttentionProblem
 from deploykit.compiler.schedules.attention.rows import AttentionRows
+from deploykit.compiler.schedules.attention.tiles import AttentionTiles
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.loops import Code, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Opaque, Stage
@@ -65,7 +67,9 @@ def _tasks(problem: AttentionProblem, device: Device) -> tirx.Stmt:
     """All units of work: the blocks of rows of every head."""
     lanes = device.lanes(32) if device.vector_bits else 4
     widest = max(problem.depth, problem.width)
-    tall = 2 if device.vector_bits and 2 * lanes * widest * 4 <= LOCAL_BYTES else 1
+    tiled = device.amx and not device.exact and str(problem.scores.annotations[FACTORS]) == "bf16"
+    kind = AttentionTiles if tiled else AttentionBlocks
+    tall = 2 if tiled or (device.vector_bits and 2 * lanes * widest * 4 <= LOCAL_BYTES) else 1
     few = max(1, lanes // 4)
     rows = as_index(problem.rows.extent)
     height = tall * lanes
@@ -82,7 +86,7 @@ def _tasks(problem: AttentionProblem, device: Device) -> tirx.Stmt:
             (few, lambda: AttentionRows(problem, device, few).run(lead, first, count))
         ]
         for size in sizes:
-            blocks = AttentionBlocks(problem, device, size)
+            blocks = kind(problem, device, size)
             options.append((size, lambda blocks=blocks: blocks.run(lead, first, count)))  # type: ignore[misc]
         code.add(_by_size(count, static(rows), height, options))
         return code.statement()

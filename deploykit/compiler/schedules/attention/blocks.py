@@ -90,10 +90,10 @@ class AttentionBlocks:
 
     def run(self, lead: Sequence[Expr], first: Expr, count: Expr) -> tirx.Stmt:
         """The statements for the whole block."""
-        return _Emitter(self, BlockPlace(lead, first, count)).statement()
+        return BlockEmitter(self, BlockPlace(lead, first, count)).statement()
 
 
-class _Emitter:
+class BlockEmitter:
     """Emits the statements for one block."""
 
     def __init__(self, blocks: AttentionBlocks, place: BlockPlace) -> None:
@@ -110,10 +110,13 @@ class _Emitter:
             if not (self.problem.plain(operand) and self.problem.strides(operand)[0])
         }
 
+    def buffers(self) -> list[Buffer]:
+        """All local buffers of the block."""
+        return [self.queries, self.powers, self.sums, self.peak, self.total, self.factor, *self.copies.values()]
+
     def statement(self) -> tirx.Stmt:
-        buffers = [self.queries, self.powers, self.sums, self.peak, self.total, self.factor, *self.copies.values()]
         code = Code()
-        code.add(*(tirx.AllocBuffer(buffer) for buffer in buffers), *self.start())
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in self.buffers()), *self.start())
         place = self.place
         start, stop = self.problem.visited(place.lead, place.first, place.first + place.count - 1)
         start = code.let("start", start)
@@ -170,7 +173,7 @@ class _Emitter:
         code.add(
             *self.scores(first, count),
             self.rows(self.rescaled),
-            loop("key", count, lambda key: self.rows(partial(self.power, key))),
+            loop("key", count, self.powers_of),
             *self.weighted(first, count),
         )
         return code.statement()
@@ -179,10 +182,11 @@ class _Emitter:
         """Copy a block of keys or values to a local buffer, one vector after the other."""
         keys = operand == "keys"
         size = self.problem.depth if keys else self.problem.width
+        stride = self.stride(target)
         element = self.problem.key if keys else self.problem.value
 
         def copy(key: Expr, e: Expr) -> tirx.Stmt:
-            return tirx.BufferStore(target, element(self.place.lead, first + key, e), [key * size + e])
+            return tirx.BufferStore(target, element(self.place.lead, first + key, e), [key * stride + e])
 
         if self.problem.strides(operand)[0]:
             return loop("key", count, lambda key: loop("e", size, lambda e: copy(key, e)))
@@ -190,11 +194,15 @@ class _Emitter:
 
     def operand(self, name: str, first: Expr, key: Expr, e: Expr) -> Expr:
         """An element of a key or value vector, from its local copy if there is one."""
-        keys = name == "keys"
         if name in self.copies:
-            size = self.problem.depth if keys else self.problem.width
-            return tirx.BufferLoad(self.copies[name], [key * size + e])
-        return (self.problem.key if keys else self.problem.value)(self.place.lead, first + key, e)
+            copy = self.copies[name]
+            return tirx.BufferLoad(copy, [key * self.stride(copy) + e])
+        element = self.problem.key if name == "keys" else self.problem.value
+        return element(self.place.lead, first + key, e)
+
+    def stride(self, copy: Buffer) -> int:
+        """The elements of each key or value in a local copy."""
+        return int(copy.shape[0]) // self.blocks.key_block
 
     def scores(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Compute the scores of `count` keys from `first`, in tiles of keys by rows, and raise the peaks to them. The
@@ -244,14 +252,19 @@ class _Emitter:
             ]
         )
 
-    def power(self, key: Expr, row: Expr) -> tirx.Stmt:
-        at = key * self.blocks.height + row
-        return sequence(
-            [
-                tirx.BufferStore(self.powers, power_of(self.powers[at] - self.peak[row]), [at]),
-                tirx.BufferStore(self.total, self.total[row] + self.powers[at], [row]),
-            ]
-        )
+    def powers_of(self, key: Expr) -> tirx.Stmt:
+        """Compute the powers of the scores of a key, and add them to the totals."""
+
+        def power(row: Expr) -> tirx.Stmt:
+            at = key * self.blocks.height + row
+            return sequence(
+                [
+                    tirx.BufferStore(self.powers, power_of(self.powers[at] - self.peak[row]), [at]),
+                    tirx.BufferStore(self.total, self.total[row] + self.powers[at], [row]),
+                ]
+            )
+
+        return self.rows(power)
 
     def weighted(self, first: Expr, count: Expr) -> list[tirx.Stmt]:
         """Add the values of a block of keys to the sums, in tiles of rows by places. The last tile may reach beyond the

@@ -122,7 +122,7 @@ class TileEmitter(Emitter):
 
         def multiplied(layers: int, layer: Expr) -> tirx.Stmt:
             return run(
-                f"amx_{KINDS[dot.name]}_{layers}x{self.vectors}",
+                f"amx_{KINDS[dot.name]}_{layers}x{self.vectors}_ahead",
                 address(sums, at + layer * rows * tile.columns),
                 address(place.factors, layer * rows * self.stride),
                 address(right, base),
@@ -135,19 +135,9 @@ class TileEmitter(Emitter):
                 first.astype("int64"),
             )
 
-        code.add(self._by_layers(tile.rows // ROWS, code.let("layers", _layers(place.rows)), multiplied))
+        code.add(by_layers(code.let("layers", _layers(place.rows)), tile.rows // ROWS, TALL[self.vectors], multiplied))
         code.add(tirx.IfThenElse(last, self._stored_rows(place, sums, at, panel), None))
         return code.statement()
-
-    def _by_layers(self, most: int, layers: Expr, step: Callable[[int, Expr], tirx.Stmt]) -> tirx.Stmt:
-        """`step(count, first)` for all of at most `most` layers, as many together as there are registers for."""
-        tall = TALL[self.vectors]
-        whole = loop("b", tirx.truncdiv(layers, const(tall)), lambda b: step(tall, b * tall))
-        last: tirx.Stmt = sequence([])
-        done = tirx.truncdiv(layers, const(tall)) * tall
-        for count in range(1, min(tall, most + 1)):
-            last = tirx.IfThenElse(layers - done == count, step(count, done), last)
-        return last if most < tall else sequence([whole, last])
 
     def _copied_rest(self, rest: Buffer, start: Expr, groups: Expr) -> tirx.Stmt:
         """Copy the last groups of right factors of a panel, if they are fewer than a register holds, and zeros."""
@@ -183,6 +173,15 @@ class TileEmitter(Emitter):
             return sequence([tirx.AllocBuffer(held), loaded, self.stored(single, held, here, panel)])
 
         return loop("i", place.rows, row)
+
+
+def by_layers(layers: Expr, most: int, tall: int, step: Callable[[int, Expr], tirx.Stmt]) -> tirx.Stmt:
+    """`step(count, first)` for all of at most `most` layers, `tall` together."""
+    whole = tirx.truncdiv(layers, const(tall))
+    last: tirx.Stmt = sequence([])
+    for count in range(1, min(tall, most + 1)):
+        last = tirx.IfThenElse(layers - whole * tall == count, step(count, whole * tall), last)
+    return last if most < tall else sequence([loop("b", whole, lambda b: step(tall, b * tall)), last])
 
 
 def _layers(rows: Expr) -> Expr:
