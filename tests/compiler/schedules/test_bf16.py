@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import erf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from deploykit.compiler.lowering.kernel import Kernel
 from deploykit.compiler.lowering.lower import HOST_STACK_LIMIT, lower
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.variant import native
-from tests.compiler.schedules.harness import BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Model, module
+from tests.compiler.schedules.harness import BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Compiled, Model, module
 from tests.compiler.schedules.test_integer import _disassembled
 
 PAIRS = DEVICES["x86-64-v4-bf16"]
@@ -205,3 +206,38 @@ def test_instructions(device: str, name: str, instruction: str, tmp_path: Path) 
     symbols = subprocess.run(["nm", str(tmp_path / "k.o")], check=True, capture_output=True, text=True).stdout
     assert "vdpbf16ps" not in symbols
     assert "amx" not in symbols
+
+
+ROUNDED: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray]]] = {
+    "x": (lambda x: x, lambda x: x),
+    "erf": (tirx.erf, np.vectorize(erf)),
+    "exp": (tirx.exp, np.exp),
+    "tanh": (tirx.tanh, np.tanh),
+    "sigmoid": (tirx.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "sin": (tirx.sin, np.sin),
+    "quotient": (lambda x: x / tirx.const(1.4142135, "float32"), lambda x: x / np.float64(np.float32(1.4142135))),
+}
+"""Functions of values that are rounded at once, and in float64."""
+
+
+@pytest.mark.skipif(not has_pairs, reason="this CPU has no AVX512_BF16")
+@pytest.mark.parametrize("name", ROUNDED)
+def test_values_that_are_rounded_at_once(name: str) -> None:
+    """Shorter forms of functions have errors below those of the rounding, or 2.5e-5. Subnormal results may be 0."""
+    function, reference = ROUNDED[name]
+    x = te.placeholder((N,), "float32", name="x")
+    y = te.compute((N,), lambda i: tirx.reinterpret("uint16", tirx.Cast("bfloat16", function(x[i]))), name="y")
+    kernel = Compiled(te.create_prim_func([x, y]), PAIRS)
+    bits = np.arange(0, 2**32, 77_777, dtype=np.uint32).view(np.float32)
+    values = np.concatenate([np.linspace(-6, 6, 10_001, dtype=np.float32), bits, np.float32([-0.0, np.inf, -np.inf])])
+    found = np.zeros(len(values), np.uint16)
+    kernel.bind([values, found])()
+    with np.errstate(all="ignore"):
+        expected = reference(values.astype(np.float64))
+        once = expected.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+    got = found.view(ml_dtypes.bfloat16).astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(once))
+    ends = ~np.isfinite(once) | ~np.isfinite(got)
+    assert (np.abs(np.float64(values[ends & (got != once) & ~np.isnan(got)])) > 88).all()  # exp overflows a bit sooner
+    error = np.abs(got[~ends] - expected[~ends])
+    assert (error <= np.maximum(2.0**-8 * np.abs(expected[~ends]), 2.5e-5 if name == "erf" else 2.0**-126)).all()

@@ -6,8 +6,6 @@ object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tvm import ir, tirx
 
 from deploykit.compiler.codegen.native import amx
@@ -30,7 +28,24 @@ define {sums} @vdpbf16ps_{bits}({sums} %sums, {words} %a, {words} %b) {{
 """
 
 
-FUNCTIONS: Mapping[str, str] = {f"vdpbf16ps_{bits}": _vdpbf16ps(bits) for bits in (128, 256, 512)} | amx.functions()
+def _bf16(lanes: int) -> str:
+    """The bits of numbers as bfloat16. Subnormal numbers may become zeros."""
+    floats, halves, words = (f"<{lanes} x {kind}>" if lanes > 1 else kind for kind in ("float", "bfloat", "i16"))
+    return f"""define {words} @{rounding_to_bf16(f"uint16x{lanes}")}({floats} %x) {{
+  %rounded = fptrunc {floats} %x to {halves}
+  %bits = bitcast {halves} %rounded to {words}
+  ret {words} %bits
+}}
+"""
+
+
+def rounding_to_bf16(dtype: str) -> str:
+    """The name of the function that gives the bits of float32 numbers as bfloat16, in a vector of this dtype."""
+    return f"bf16_bits_{dtype.partition('x')[2] or 1}"
+
+
+FUNCTIONS: dict[str, str] = {f"vdpbf16ps_{bits}": _vdpbf16ps(bits) for bits in (128, 256, 512)} | amx.functions()
+FUNCTIONS |= {rounding_to_bf16(f"uint16x{lanes}"): _bf16(lanes) for lanes in (1, 2, 4, 8, 16, 32)}
 """The text of each function, by its name."""
 
 

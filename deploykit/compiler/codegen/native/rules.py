@@ -1,7 +1,7 @@
 """Rewrites a raw kernel before LLVM compiles it, so that native code computes the same as the C code.
 
 * float16 functions are computed in float32.
-* Some float32 functions are expanded, see `elementary`.
+* Some float32 functions are expanded, see `elementary`; in values that are rounded to bfloat16, see `coarse`.
 * Functions of the C library are called by name where LLVM has no operation, where TVM's own expansion is inaccurate
   (`tanh` near 0), or where LLVM would pick a name that is not standard C (`sincosf`, `exp10f`).
 * Integer division and modulo by a value from memory give 0 for a zero divisor instead of a trap.
@@ -30,7 +30,8 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.codegen.c import types
 from deploykit.compiler.codegen.c.calls import MATH
-from deploykit.compiler.codegen.native import elementary
+from deploykit.compiler.codegen.native import coarse, elementary
+from deploykit.compiler.codegen.native.functions import rounding_to_bf16
 from deploykit.compiler.codegen.native.parts import from_bits, lanes_of, multiply_add, named
 from deploykit.compiler.codegen.rounding import rounded_within
 from deploykit.compiler.tir.extrema import EXTREMA
@@ -39,7 +40,7 @@ from deploykit.compiler.tir.loaded_values import bound_to_memory, depends_on_mem
 from deploykit.compiler.tir.rewriting import call_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tvm.ir import Expr
 
@@ -64,36 +65,39 @@ def prepare(func: tirx.PrimFunc, cpu: Cpu, *, fast_math: bool = False) -> tirx.P
             return expr
         return _guarded_division(expr)
 
-    def cast(expr: prim.Cast) -> Expr:
-        source, target = _element(expr.value), _element(expr)
-        if target == "float64":
-            return _from_half(expr)
-        if (source, target) == ("float16", "float32") and not cpu.halves:
-            return _widened(expr.value)
-        if (source, target) == ("float64", "float16"):
-            return _odd(expr.value).astype(str(expr.ty.dtype))
-        if cpu.narrows is not None and _narrows(expr):
-            return _narrowed(expr, cpu.narrows)
-        if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
-            return expr
-        if cpu.saturates and source == "float32" and target in _SATURATING:
-            return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
-        if target == "int32" and source == "float32" and rounded_within(expr.value, 2.0**31 - 128):
-            return _nearest(expr.value.args[0], cpu)
-        return _saturating_cast(expr, target)
-
     exact = func.attrs is not None and bool(func.attrs.get(EXACT))
     body = tvm_ffi.structural_map(
-        func.body,
+        tvm_ffi.structural_map(func.body, (Call, _shortened)),
         [
             *([((prim.Add, prim.Sub), _rounded_once)] if exact else []),
             (Call, partial(_call, cpu=cpu, fast=fast_math)),
             ((prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod), division),
-            (prim.Cast, cast),
+            (prim.Cast, partial(_cast, cpu=cpu, reads_memory=reads_memory)),
             (prim.NE, _unequal),
         ],
     )
     return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+
+
+def _cast(expr: prim.Cast, *, cpu: Cpu, reads_memory: Callable[[Expr], bool]) -> Expr:
+    source, target = _element(expr.value), _element(expr)
+    if target == "bfloat16":
+        return expr  # its bits are taken, see `_call`
+    if target == "float64":
+        return _from_half(expr)
+    if (source, target) == ("float16", "float32") and not cpu.halves:
+        return _widened(expr.value)
+    if (source, target) == ("float64", "float16"):
+        return _odd(expr.value).astype(str(expr.ty.dtype))
+    if cpu.narrows is not None and _narrows(expr):
+        return _narrowed(expr, cpu.narrows)
+    if not types.is_float(source) or types.is_float(target) or target == "bool" or not reads_memory(expr.value):
+        return expr
+    if cpu.saturates and source == "float32" and target in _SATURATING:
+        return tirx.call_llvm_pure_intrin(str(expr.ty.dtype), _SATURATING[target], expr.value)
+    if target == "int32" and source == "float32" and rounded_within(expr.value, 2.0**31 - 128):
+        return _nearest(expr.value.args[0], cpu)
+    return _saturating_cast(expr, target)
 
 
 def _rounded_once(expr: Any) -> Expr:
@@ -122,7 +126,24 @@ _SATURATING = {"int32": "llvm.fptosi.sat", "uint32": "llvm.fptoui.sat"}
 _COMPOSED = ("tirx.exp10", "tirx.sigmoid", "tirx.rsqrt")
 
 
+def _is_bf16(call: Call) -> bool:
+    """Whether these are the bits of numbers rounded to bfloat16."""
+    if call_name(call) != "reinterpret":
+        return False
+    return isinstance(call.args[0], prim.Cast) and _element(call.args[0]) == "bfloat16"
+
+
+def _shortened(call: Call) -> Expr:
+    if not _is_bf16(call):
+        return call
+    rounded = coarse.shortened(call.args[0].value).astype(str(call.args[0].ty.dtype))
+    return tirx.reinterpret(str(call.ty.dtype), rounded)
+
+
 def _call(call: Call, *, cpu: Cpu, fast: bool) -> Expr:
+    if _is_bf16(call):
+        dtype = str(call.ty.dtype)
+        return tirx.call_pure_extern(dtype, rounding_to_bf16(dtype), call.args[0].value)
     return _extremum(call, cpu) if call_name(call) in EXTREMA else _math(call, fast=fast)
 
 
