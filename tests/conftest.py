@@ -9,7 +9,8 @@ ONNX's reference implementation.
 `@pytest.mark.sampled(part=n)`: with `pytest --slice NAME`, about one in `n` cases of the test runs. The name alone
 selects the cases. `make test` gives the commit as the name. Without the option, all cases run. On runtimes other than
 the host, about one case in `n` times the runtime's cost runs. There, tests that take `check` are also sampled, with
-`ELSEWHERE` as the least `n`. Other tests with `@pytest.mark.slow` are sampled with `SLOW` as `n`.
+`ELSEWHERE` as the least `n`. Other tests with `@pytest.mark.slow` are sampled with `SLOW` as `n`, and cases of other
+tests that have several with `CASES`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 25
-SLOW = 16
+ELSEWHERE = 50
+SLOW = 24
+CASES = 3
 
 
 class Golden(Protocol):
@@ -70,7 +72,13 @@ def _part(item: pytest.Item) -> int:
         return max(ELSEWHERE, marker.kwargs["part"] if marker else 1) * runtime.cost
     if marker:
         return int(marker.kwargs["part"]) * runtime.cost
-    return SLOW if item.get_closest_marker("slow") else 1
+    if item.get_closest_marker("slow"):
+        return SLOW
+    return CASES if _parameters(item) - {"runtime"} else 1
+
+
+def _parameters(item: pytest.Item) -> set[str]:
+    return set(item.callspec.params) if hasattr(item, "callspec") else set()
 
 
 def _runtime(item: pytest.Item) -> Runtime | None:

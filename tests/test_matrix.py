@@ -15,7 +15,7 @@ MODELS = ("mlp", "dscnn", "bert-classify.legacy")
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_cell_is_green_or_says_what_is_missing(model: str, column: str) -> None:

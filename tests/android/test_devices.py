@@ -191,7 +191,7 @@ FAULTS = [("QueueSubmit", LOST), ("WaitForFences", LOST), ("AllocateMemory", NO_
 
 @needs_java
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize(("function", "result"), FAULTS)
 def test_java_survives_faults_of_a_device(
     on_java: tuple[Path, Run],
@@ -226,7 +226,7 @@ def test_java_survives_faults_of_a_device(
 
 @needs_java
 @pytest.mark.slow
-@pytest.mark.sampled(part=9)
+@pytest.mark.sampled(part=18)
 @pytest.mark.parametrize(("function", "result"), FAULTS)
 def test_java_leaves_a_device_that_fails(
     on_java: tuple[Path, Run],

@@ -143,7 +143,7 @@ def test_texts(trees: Path, spans: Path, golden: Golden) -> None:
     golden(text_of((spans / "README.md").read_text()), "README.md")
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.parametrize("name", MAKERS)
 def test_results_are_those_of_python(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "dist"

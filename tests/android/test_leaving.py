@@ -110,7 +110,7 @@ def cache(failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path / "cache"
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("function", ["QueueSubmit", "WaitForFences"])
 def test_values_are_lost_with_their_device(cell: Path, cache: Path, function: str) -> None:
     *failed, last = outcomes(cell, cache, function, -4)

@@ -260,7 +260,7 @@ def test_names_can_be_chosen(model: onnx.ModelProto, tmp_path: Path) -> None:
     assert "<version>2.1</version>" in path.with_suffix(".pom").read_text()
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @needs_java
 @pytest.mark.parametrize("name", ["native", "string", "Result", "tensor", "profile", "two-words", "1"])
 def test_any_name_will_do(name: str, model: onnx.ModelProto, tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_states_and_profiles(mean: Path, abi: str, tmp_path: Path) -> None:
         assert natives.end() == (0, "")
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @each_abi
 def test_a_dynamic_model_asks_for_memory(abi: str, tmp_path: Path) -> None:
     """Its memory grows from run to run, until the instances fit."""
@@ -220,7 +220,7 @@ def test_a_dynamic_model_asks_for_memory(abi: str, tmp_path: Path) -> None:
         assert natives.end() == (0, "")
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @each_abi
 def test_devices(model: onnx.ModelProto, abi: str, tmp_path: Path) -> None:
     """Where no driver has an adapter, the CPU goes on."""

@@ -214,7 +214,7 @@ def test_native_methods(package: Path, abi: str, tmp_path: Path) -> None:
         assert natives.end() == (0, "")
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @each_abi
 def test_native_methods_of_sound(abi: str, tmp_path: Path) -> None:
     """Sounds are prepared as in Python for each ABI, and letters become the transcripts of Python."""

@@ -30,7 +30,7 @@ ROW = Row(
 )
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "latticegru" else pytest.mark.slow) for name in CASES]
 )
@@ -44,7 +44,7 @@ def test_artifacts_compute_what_the_sources_do(name: str, tmp_path: Path) -> Non
     assert artifact.launches() < artifact.launches("alone")
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", CASES)
 def test_decisions_follow_from_seeds(name: str, tmp_path: Path) -> None:
     """The numbers of nodes are the same for all hidden sizes, so that their times can be compared."""
@@ -56,7 +56,7 @@ def test_decisions_follow_from_seeds(name: str, tmp_path: Path) -> None:
     assert counts[0] == counts[1] > 3
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", ["tree", "tagger", "lattice", "latticegru", "shiftreduce"])
 def test_critical_paths_need_few_launches(name: str, tmp_path: Path) -> None:
     """Hardly more than any policy needs at least; those of DyNet and TensorFlow Fold need up to three times as many."""

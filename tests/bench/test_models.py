@@ -30,7 +30,7 @@ def test_models_are_the_same_each_time() -> None:
         assert first == second
 
 
-@pytest.mark.sampled(part=5)
+@pytest.mark.sampled(part=10)
 @pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
 def test_a_model_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     case, path = CASES[name], tmp_path / f"{name}.onnx"

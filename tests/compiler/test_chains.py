@@ -176,7 +176,7 @@ def build(made: Chain, platform: str, folder: Path) -> float:
     return cpu_seconds() - before
 
 
-@pytest.mark.sampled(part=16)
+@pytest.mark.sampled(part=32)
 @pytest.mark.parametrize("seed", range(CHAINS))
 def test_random_chains_build_fast_and_are_right(platform: str, seed: int, tmp_path: Path) -> None:
     made = chain(seed)

@@ -95,7 +95,7 @@ def test_the_keys_of_an_attention(tmp_path: Path) -> None:
     compare("shared", ["k"], tmp_path)
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("name", TESTED)
@@ -109,7 +109,7 @@ def test_every_intermediate_alone(name: str, share: int) -> None:
         assert len(program.functions[0].outputs) == len(model.graph.output) + 1
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", range(SUBSETS + 1))
 @pytest.mark.parametrize("name", TESTED)

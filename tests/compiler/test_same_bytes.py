@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize(
     "target", ["embedded", *(pytest.param(name, marks=pytest.mark.slow) for name in ("host", "android", "webgpu"))]
 )

@@ -15,7 +15,7 @@ SUPPORTED = sorted(n for n in set(cases()) - set(known_failures()) if cases()[n]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=40)
+@pytest.mark.sampled(part=80)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_case(name: str, runtime: Runtime) -> None:
     with runtime.as_backend():
@@ -23,7 +23,7 @@ def test_case(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("name", sorted(set(cases()) - set(SUPPORTED)))
 def test_case_that_is_refused_or_large(name: str) -> None:
     if name not in known_failures():
@@ -34,7 +34,7 @@ def test_case_that_is_refused_or_large(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=150)
+@pytest.mark.sampled(part=300)
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_dynamic_variant(name: str, runtime: Runtime) -> None:
     reason = dynamic_failures().get(name)

@@ -112,13 +112,13 @@ def test_the_driver_implements_the_interface(programs: Programs, device: dict[st
     run(programs.plain, "cases", environment=device)
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("test", TESTS)
 def test_the_driver_does_what_is_asked(programs: Programs, device: dict[str, str], test: str) -> None:
     run(programs.sanitized, test, environment=device)
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("test", FAILING)
 def test_failures_are_reported(programs: Programs, device: dict[str, str], test: str) -> None:
     run(programs.sanitized, test, programs.failing, environment=device)

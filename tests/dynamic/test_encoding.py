@@ -178,7 +178,7 @@ def refused(session: Session, given: dict[str, Any]) -> bool:
     return False
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("name", ["TwoTypes", "Lattice", "Graph"])
 @pytest.mark.parametrize("sanitize", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_damaged_words_are_refused(name: str, sanitize: bool, built: Built) -> None:

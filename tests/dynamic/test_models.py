@@ -16,7 +16,7 @@ TENSORS = ("TwoTypes", "Graph", "EarlyExit", "Generator", "Search", "Operators",
 every_model = pytest.mark.parametrize("name", MAKERS)
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @every_model
 @pytest.mark.parametrize("target", ["host", "embedded"])
 def test_results(name: str, target: str, built: Built) -> None:
@@ -30,7 +30,7 @@ def test_results(name: str, target: str, built: Built) -> None:
                 assert_close(session(given), expected)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @every_model
 def test_exact_results_have_the_same_bits_for_every_policy(name: str, built: Built) -> None:
     given = instances(name, 19, seed=5)
@@ -47,7 +47,7 @@ def test_exact_results_have_the_same_bits_for_every_policy(name: str, built: Bui
 
 @every_model
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 def test_sanitized(name: str, built: Built) -> None:
     model = getattr(models, name)()
     with deploykit.open(built(name), sanitize=True) as session:

@@ -73,7 +73,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=9)
+@pytest.mark.sampled(part=18)
 @pytest.mark.parametrize("name", MAKERS)
 def test_results(name: str, built: Built) -> None:
     model = getattr(models, name)
@@ -82,7 +82,7 @@ def test_results(name: str, built: Built) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=5)
+@pytest.mark.sampled(part=10)
 @pytest.mark.parametrize("name", OWN)
 def test_values_that_control_flow_asks_for(name: str, built: Built) -> None:
     model = getattr(on_gpu, name)

@@ -24,14 +24,14 @@ def instance(random: Random) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("seed", range(60))
 def test_program(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path, "host")
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 @pytest.mark.parametrize("seed", range(100, 124))
 def test_program_on_a_gpu(seed: int, tmp_path: Path) -> None:

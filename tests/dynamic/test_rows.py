@@ -104,7 +104,7 @@ def model_of(source: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_expressions(seed: int, tmp_path: Path) -> None:
     source = written(seed)

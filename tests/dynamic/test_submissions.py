@@ -80,7 +80,7 @@ def submitted(session: Any, given: list[Any], seed: int) -> list[Any]:
     return [handles[number] for number in range(len(given))]
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("model", ["EarlyExit", "Generator", "ShiftReduce", "TwoTypes"])
 def test_results_are_those_of_a_batch(built: Built, model: str, policy: str) -> None:

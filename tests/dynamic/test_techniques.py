@@ -32,7 +32,7 @@ def build(name: str, techniques: Techniques, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.sampled(part=9)
+@pytest.mark.sampled(part=18)
 @pytest.mark.parametrize("without", WITHOUT)
 @pytest.mark.parametrize(
     "name",

@@ -36,7 +36,7 @@ def samples(streams: int, count: int, seed: int = 0) -> Iterator[np.ndarray]:
     yield from (random.standard_normal((streams, WIDTH), dtype=np.float32) for _ in range(count))
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 def test_a_running_mean(runtime: Runtime) -> None:
     """`read` sees the samples that `update` adds, for several numbers of streams in turn."""
     weight = weights()

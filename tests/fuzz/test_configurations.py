@@ -42,7 +42,7 @@ def fault(load: Callable[[Path], object], folder: Path, file: Path, seed: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=40)
 @chunks(CONFIGURATIONS, 50)
 def test_edited_configurations(tmp_path: Path, seeds: range) -> None:
     found = []
@@ -69,7 +69,7 @@ def folders(path: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=40)
 @chunks(OTHERS, 50)
 def test_other_edited_files(tmp_path: Path, seeds: range) -> None:
     files = [(folder, file) for folder in folders(tmp_path) for file in sorted(folder.rglob("*.json"))]

@@ -37,7 +37,7 @@ def failures(outcomes: Iterable[tuple[int, Outcome]], kinds: Sequence[str]) -> l
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=40)
+@pytest.mark.sampled(part=80)
 @chunks(GRAPHS, 4)
 def test_random_graphs(seeds: range) -> None:
     answers = run(((seed, graphs.way_of(seed)) for seed in seeds), graphs.outcome, graphs.LIMITS)
@@ -52,7 +52,7 @@ def edited_outcomes(seeds: range, build: bool, limits: Limits) -> list[tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=100)
+@pytest.mark.sampled(part=200)
 @chunks(LOADS, 100)
 def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
     outcomes = edited_outcomes(seeds, False, fields.LOAD)
@@ -61,7 +61,7 @@ def test_models_with_edited_fields_load_or_are_refused(seeds: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=70)
+@pytest.mark.sampled(part=140)
 @chunks(BUILDS, 10)
 def test_models_with_edited_fields_are_right_or_refused(seeds: range) -> None:
     assert not failures(edited_outcomes(seeds, True, fields.BUILD), fields.FAILURES)

@@ -53,7 +53,7 @@ def store(board: Board, model: str, found: int) -> None:
     COUNTS.write_text(json.dumps(known, indent=2) + "\n")
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("model", MODELS, ids="_".join)
 @pytest.mark.parametrize("name", BOARDS)
 def test_count(name: str, model: tuple[str, str], tmp_path: Path, request: pytest.FixtureRequest) -> None:

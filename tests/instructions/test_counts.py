@@ -146,7 +146,7 @@ def counter(request: pytest.FixtureRequest) -> Tool:
     return chosen
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", CASES)
 def test_count(name: str, counter: Tool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     found = count(name, CASES[name], counter, tmp_path)

@@ -18,7 +18,7 @@ from tests.language.windows import without_oldest
 from tests.runtimes import Runtime
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.slow
 @pytest.mark.parametrize(("cache", "most"), [("float16", 2e-3), ("int8", 5e-2)])
 def test_caches(tmp_path: Path, cache: str, most: float, runtime: Runtime) -> None:

@@ -148,7 +148,7 @@ def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
     return x.astype(dtype).astype(np.float32)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_parts_of_texts(name: str, runtime: Runtime) -> None:

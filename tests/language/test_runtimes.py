@@ -18,7 +18,7 @@ def answers(runtime: Runtime, path: Path) -> list[str]:
         return [answer.read() for answer in asked]
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.slow
 def test_answers(tmp_path: Path, runtime: Runtime) -> None:
     path = write_language_model(tmp_path / "model.gguf")

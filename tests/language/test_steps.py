@@ -55,7 +55,7 @@ def check(stored: Golden, run: Steps, seed: int) -> None:
     assert run.pages.unused == run.pages.count
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_families(tmp_path: Path, name: str, runtime: Runtime) -> None:

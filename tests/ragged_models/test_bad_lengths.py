@@ -16,7 +16,7 @@ NAME = "sentence.t4.30-legacy-eager-14"
 BAD = [[4, 4], [2, 2], [-1, 6], [5, 2**62], [2**62, 2**62], [6, -(2**62)], [corpus.LONGEST + 1, 0]]
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.slow
 @pytest.mark.parametrize("index_checks", [True, False])
 def test_bad_lengths_are_refused(runtime: Runtime, index_checks: bool, tmp_path: Path) -> None:

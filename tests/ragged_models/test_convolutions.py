@@ -59,7 +59,7 @@ def check(reference: onnxruntime.InferenceSession, session: deploykit.Session, l
             assert distance(np.asarray(result), expected[0]) < TOLERANCE
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", WIDTHS)
 def test_each_sequence_is_as_alone(name: str, runtime: Runtime) -> None:
     found = model(name)

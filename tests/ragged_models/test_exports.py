@@ -32,7 +32,7 @@ MEAN_POOLED = [name for name in ACCEPTED if corpus.architecture(name) == "senten
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=100)
+@pytest.mark.sampled(part=200)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_an_export_is_right_at_all_lengths(name: str, runtime: Runtime) -> None:
     with runtime.session(corpus.read(name), dims=corpus.BOUNDS, ragged=corpus.RAGGED) as session:
@@ -42,7 +42,7 @@ def test_an_export_is_right_at_all_lengths(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.parametrize("name", MEAN_POOLED)
 def test_sequences_may_be_empty(name: str, runtime: Runtime) -> None:
     """The mean over an empty sequence is zero, as in the padded model."""
@@ -52,7 +52,7 @@ def test_sequences_may_be_empty(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=80)
+@pytest.mark.sampled(part=160)
 @pytest.mark.parametrize("name", ACCEPTED)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_sequence_has_the_same_bits_alone_and_in_a_batch_if_asked(name: str, threads: int, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_leak_is_refused(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_listed_export_is_refused(name: str) -> None:
     with pytest.raises(deploykit.UnsupportedModelError) as refusal:

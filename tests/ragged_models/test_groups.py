@@ -97,7 +97,7 @@ def require_same(found: ImportedModel, runtime: Runtime, inputs: Sequence[Mappin
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=160)
+@pytest.mark.sampled(part=320)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_exports_give_the_same_bits(name: str, runtime: Runtime) -> None:
     found = deploykit.load(corpus.read(name), corpus.BOUNDS, ragged=corpus.RAGGED)
@@ -107,7 +107,7 @@ def test_exports_give_the_same_bits(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=60)
+@pytest.mark.sampled(part=120)
 @pytest.mark.parametrize("name", [name for name in KEPT if name not in NOT_YET])
 def test_idioms_give_the_same_bits(name: str, runtime: Runtime) -> None:
     found = deploykit.load(model(*KEPT[name]), BOUNDS, ragged="seq")
@@ -119,7 +119,7 @@ def test_idioms_give_the_same_bits(name: str, runtime: Runtime) -> None:
     require_same(found, runtime, given)
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.parametrize("name", APART)
 def test_instances_that_are_apart_are_computed_in_groups(name: str, runtime: Runtime) -> None:
     found = built(*APART[name])

@@ -78,7 +78,7 @@ def test_padding_matters(name: str) -> None:
     assert largest(together(found, instances, 13), alone(found, instances)) > 1e-3
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.parametrize("name", [name for name in KEPT if name not in NOT_YET])
 def test_an_idiom_can_be_ragged(name: str, runtime: Runtime) -> None:
     found = model(*KEPT[name])

@@ -45,7 +45,7 @@ def model(nodes: str) -> onnx.ModelProto:
     return found
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", KEPT)
 def test_positions_before_the_length_are_a_mask(name: str, runtime: Runtime) -> None:
     with runtime.session(model(KEPT[name]), dims=BOUNDS, ragged="seq") as session:

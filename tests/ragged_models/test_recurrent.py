@@ -98,7 +98,7 @@ def alone(found: onnx.ModelProto, x: np.ndarray, first: np.ndarray) -> tuple[np.
     return y[0], last[0][:, 0] if last else first
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", KEPT)
 def test_each_sequence_is_as_alone(name: str, runtime: Runtime) -> None:
     found = model(*KEPT[name])

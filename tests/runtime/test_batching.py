@@ -103,7 +103,7 @@ def check_as_simulated(program: Program, cases: list[Case]) -> None:
         assert found == expected(case, case.table if case.policy == "fsm" else case.policy)
 
 
-@pytest.mark.sampled(part=5)
+@pytest.mark.sampled(part=10)
 @pytest.mark.parametrize("policy", ["depth", "agenda", "critical", "alone"])
 def test_random_graphs(program: Program, policy: str) -> None:
     check_as_simulated(program, [random_case(np.random.default_rng(seed), policy=policy) for seed in range(150)])
@@ -176,7 +176,7 @@ def test_nothing_to_flush(program: Program, policy: str) -> None:
 
 
 @policies
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("deep", [True, False])
 def test_many_nodes(fast: Program, policy: str, deep: bool) -> None:
     count = 100_000

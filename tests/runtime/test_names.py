@@ -79,7 +79,7 @@ def test_there_are_enough_words() -> None:
     assert len(words()) > 500
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize(
     ("kind", "part"), [(kind, part) for kind in ("inputs", "outputs", "dims") for part in parts(kind)]
 )
@@ -98,7 +98,7 @@ def test_every_word_can_name_a_port_or_a_dim(kind: str, part: list[str], tmp_pat
             assert session.peak_bytes(dict.fromkeys(part, 2)) == 0
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("word", words(), ids=ascii)
 def test_every_word_can_name_a_model(word: str) -> None:
     """Several models with any names can be in one program together with the core."""
@@ -110,7 +110,7 @@ def test_every_word_can_name_a_model(word: str) -> None:
     assert not own.lower().startswith("dk_")
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize(
     "word", ["dk", "DK_model", "m", "example", "deploykit", "int", "main", "test", "名前", "x" * 300]
 )

@@ -27,7 +27,7 @@ def test_many_random_texts(name: str) -> None:
     assert not differences(name, 20_000, seed=2)
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @designs
 @pytest.mark.parametrize(
     "given", ["", " ", "a", "\0", "\u0301", "\ud7a3", "x" * 20_000, "word " * 5_000, "\u0315\u0300" * 3_000]
@@ -39,7 +39,7 @@ def test_texts_of_extreme_lengths(name: str, given: str) -> None:
     assert difference(ours, theirs, given, given) is None
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @designs
 @pytest.mark.parametrize("cut", ["longest_first", "only_first", "only_second"])
 @pytest.mark.parametrize("left", [False, True])

@@ -20,7 +20,7 @@ def test_page_is_current() -> None:
     assert estimators_page.PAGE.read_text() == estimators_page.page()
 
 
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("file", [file for file in estimator_files.names() if file not in estimators_page.REFUSED])
 def test_an_estimator_is_right(check: Check, file: str) -> None:
     stored = estimator_files.read(file)

@@ -24,7 +24,7 @@ def test_the_sample_is_small() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=10)
+@pytest.mark.sampled(part=20)
 @pytest.mark.parametrize("name", sample.names())
 def test_an_export_is_right_at_every_size(name: str, tmp_path: Path) -> None:
     kept = sample.read(name)

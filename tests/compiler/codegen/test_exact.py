@@ -20,7 +20,7 @@ ROWS = {
 }
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("cpu", ["native", "x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize("width", [4, 7])
 @pytest.mark.parametrize("name", ROWS)

@@ -55,7 +55,7 @@ def in_bits(columns: int, kind: Kind) -> ImportedModel:
     return replace(loaded, module=module)
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [64, 50, 3])
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +79,7 @@ def test_devices_without_vectors(kind: Kind, tmp_path: Path) -> None:
     assert "grouped_matmul" in "".join(path.read_text() for path in (tmp_path / "c").glob("*.c"))
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_special_values(value: float, runtime: Runtime) -> None:

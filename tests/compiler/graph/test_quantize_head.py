@@ -82,7 +82,7 @@ def with_head(kind: str, before: Kind | None, *, tied: bool) -> tuple[ImportedMo
     return replace(loaded, module=module), head
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize(

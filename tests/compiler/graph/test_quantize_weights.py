@@ -88,7 +88,7 @@ def test_small_weights_stay() -> None:
     assert quantize_weights(module, least=10_000)[0].same_as(module)
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 def test_values_of_int8(runtime: Runtime) -> None:
     with runtime.session(changed()[0]) as session:
         for b, s in ((1, 1), (2, 7), (3, 16)):
@@ -99,7 +99,7 @@ def test_values_of_int8(runtime: Runtime) -> None:
             assert np.median(np.abs(session(**given)["y"] - expected)) < 1e-5 * np.abs(expected).max()
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 def test_values_of_fp16(runtime: Runtime) -> None:
     with runtime.session(changed("fp16")[0]) as session:
         for b, s in ((1, 1), (2, 7), (3, 16)):

@@ -35,7 +35,7 @@ def imported(kind: Kind | None, *, tied: bool) -> ImportedModel:
     return found if kind is None else replace(found, module=quantize_weights(found.module, kind)[0])
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("kind", [None, "fp16", "int8"])
 def test_same_bits(runtime: Runtime, kind: Kind | None) -> None:
     ids = np.random.default_rng(0).integers(-ROWS, ROWS, (3, 16))

@@ -67,7 +67,7 @@ def test_random_nets_have_the_same_bits(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("seed", range(2, 62))
 @pytest.mark.parametrize(("target", "cpu"), [("embedded", "generic"), ("embedded", "cortex-m55"), ("host", "native")])
 def test_more_random_nets_have_the_same_bits(seed: int, target: str, cpu: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_random_nets_of_integers_have_the_same_bits(seed: int, cpu: str, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("seed", range(103, 143))
 @pytest.mark.parametrize(
     ("target", "cpu"), [("embedded", "cortex-m0plus"), ("embedded", "cortex-m7"), ("host", "native")]

@@ -32,7 +32,7 @@ CASES: dict[str, list[dict[str, list[int] | int]]] = {
 """For each operator, lengths and sizes of runs."""
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", CASES)
 def test_results(runtime: Runtime, name: str) -> None:
     operator: Operator = OPS[name]

@@ -48,7 +48,7 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_results(runtime: Runtime, name: str) -> None:
     made = SCHEDULES[name]
@@ -67,7 +67,7 @@ mixed = compute(
 )
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 def test_products_of_instances_without_a_schedule(runtime: Runtime) -> None:
     """They are computed by the dense kernel for one instance, on a GPU, too."""
     wanted = operator("mixed", mixed)

@@ -103,7 +103,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", CASES)
 def test_results(runtime: Runtime, name: str) -> None:
     case = CASES[name]
@@ -117,7 +117,7 @@ def test_results(runtime: Runtime, name: str) -> None:
         case.check(session, [0], 2)
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_sizes_around_tiles_and_chunks(name: str) -> None:
@@ -223,7 +223,7 @@ SCORES = {
 }
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("name", SCORES)
 def test_columns(runtime: Runtime, name: str) -> None:
     case = SCORES[name]
@@ -233,7 +233,7 @@ def test_columns(runtime: Runtime, name: str) -> None:
         case.check(session, [0])
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_columns_around_tiles_and_panels(name: str) -> None:

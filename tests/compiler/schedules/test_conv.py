@@ -122,7 +122,7 @@ def weight_of(case: Case) -> np.ndarray:
     return sample((case.outputs, case.channels // case.groups, *case.kernel))
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @devices
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_convolution(case: Case, device: Device) -> None:
@@ -134,7 +134,7 @@ def test_convolution(case: Case, device: Device) -> None:
         np.testing.assert_allclose(model(x), direct(x, weight, case), rtol=1e-4, atol=atol)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("other", [BY_ELEMENT, LOADS_FIRST], ids=["from vectors", "loads first"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_other_tiles_give_the_same_bits(case: Case, other: Device) -> None:
@@ -145,7 +145,7 @@ def test_other_tiles_give_the_same_bits(case: Case, other: Device) -> None:
         np.testing.assert_array_equal(models[0](x), models[1](x))
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_products_that_are_written_out_give_the_same_bits(case: Case) -> None:
     weight = weight_of(case)
@@ -158,7 +158,7 @@ def test_products_that_are_written_out_give_the_same_bits(case: Case) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("width", range(1, 14))
 def test_lines_of_known_lengths_are_divided_without_overlap(width: int) -> None:
     """Into tiles and what is left of them."""

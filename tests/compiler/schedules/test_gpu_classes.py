@@ -41,7 +41,7 @@ def computed(func: tirx.PrimFunc, kind: GpuClass, inputs: Sequence[np.ndarray], 
     return out
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("kind", CLASSES.values(), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("depth", [7, 300])

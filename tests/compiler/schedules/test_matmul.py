@@ -45,7 +45,7 @@ def check(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     )
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @devices
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "uint8", "int64"])
 def test_two_matrices_of_any_size(device: Device, dtype: str) -> None:
@@ -65,7 +65,7 @@ def test_few_columns_of_a_constant(device: Device, columns: int) -> None:
         check(model(a), a, weight)
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("other", [BY_ELEMENT, LOADS_FIRST], ids=["from vectors", "loads first"])

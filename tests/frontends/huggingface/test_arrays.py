@@ -51,7 +51,7 @@ def golden(name: str) -> Golden:
         return Golden(facts["config"], facts["shapes"], dict(arrays), facts.get("preprocessor"))
 
 
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("name", ARRAY_CASES)
 def test_results(tmp_path: Path, name: str) -> None:
     case, stored = ARRAY_CASES[name], golden(name)
@@ -120,7 +120,7 @@ def by_type() -> dict[str, list[str]]:
     return types
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("kind", by_type())
 def test_every_entry_of_a_configuration_counts(tmp_path: Path, kind: str) -> None:
     left: list[set[str]] = []
@@ -248,7 +248,7 @@ def test_texts_of_two_towers_have_no_tokens(tmp_path: Path) -> None:
         deploykit.load(tmp_path, {"tokens": 9})
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 def test_resnets_with_the_names_of_timm(tmp_path: Path) -> None:
     """The same weights under other names make the same model."""
     stored = golden("resnet")

@@ -46,7 +46,7 @@ def close(found: np.ndarray, expected: np.ndarray, case: Case) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=limit)
 
 
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=40)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_padded_batches(tmp_path: Path, name: str) -> None:
@@ -61,7 +61,7 @@ def test_padded_batches(tmp_path: Path, name: str) -> None:
                 close(found[output][valid], value[valid], stored.case)
 
 
-@pytest.mark.sampled(part=20)
+@pytest.mark.sampled(part=40)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ragged])
 def test_ragged_batches(tmp_path: Path, name: str) -> None:

@@ -131,7 +131,7 @@ def build(hub: Hub, tmp_path: Path, source: str, *, address: str | None = None) 
     )
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 def test_only_what_a_build_reads_is_downloaded_and_only_once(hub: Hub, tmp_path: Path) -> None:
     first = build(hub, tmp_path, "hf://org/model")
     assert first.returncode == 0, first.stderr
@@ -140,7 +140,7 @@ def test_only_what_a_build_reads_is_downloaded_and_only_once(hub: Hub, tmp_path:
     assert len(hub.asked) == 2
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 def test_an_interrupted_download_is_continued(hub: Hub, tmp_path: Path) -> None:
     weights = hub.folder / "model.safetensors"
     save_file(load_file(weights), weights, metadata={"text": "x" * (24 << 20)})  # pieces are of some MiB

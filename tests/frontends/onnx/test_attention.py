@@ -21,7 +21,7 @@ def feeds(batch: int, queries: int, keys: int, kv_heads: int = 4, size: int = 8)
     }
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 def test_grouped_heads(check: Check, kv_heads: int) -> None:
     text = f"""(float[b,4,s,8] q, float[b,{kv_heads},t,8] k, float[b,{kv_heads},t,d] v) => (
@@ -86,7 +86,7 @@ def test_a_mask_that_does_not_fit_is_refused(check: Check) -> None:
                 session.run({**given, "f": numbers(rows, 6)})
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 def test_past_and_products(check: Check, mode: int) -> None:
     softcap = 1.5 if mode else 0.0

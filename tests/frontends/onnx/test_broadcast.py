@@ -32,7 +32,7 @@ SLOPES = [("n", "5"), ("n,4", "3,m"), ("n", "m"), ("a,b", "c,d"), ("n,1,m", "5,n
 """Declared shapes with which `y` may be larger than `x`, so that it cannot be a slope."""
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
 def test_elementwise_operators_broadcast_runtime_sizes(check: Check, layout: tuple[str, str]) -> None:
     x, y = layout

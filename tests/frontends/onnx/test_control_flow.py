@@ -240,7 +240,7 @@ def test_rows_of_a_loop_that_ends_by_its_condition(check: Check, trips: str, aft
         check(model, *none, expected=[[g["x"], np.zeros((0, len(g["x"])), np.float32)] for g in none])
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("begins", ["Less(nothing, until)", "Less(none, limit)", "Identity(yes)"])
 @pytest.mark.parametrize("goes_on", ["Less(a, b)", "Greater(b, a)", "Less(next, l)", "Less(next, limit)"])
 @pytest.mark.parametrize("after", ["Identity(l)", "Sub(l, one)"])

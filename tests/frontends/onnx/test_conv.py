@@ -86,7 +86,7 @@ def test_half_precision_is_summed_in_single(check: Check) -> None:
     check(text, ones, expected=[[np.full((1, 1, 2), 4096, np.float16)]])
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize(("group", "offset_group"), [(1, 1), (2, 1), (2, 2)])
 def test_deformable(check: Check, group: int, offset_group: int) -> None:
     taps = offset_group * 6

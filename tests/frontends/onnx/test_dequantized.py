@@ -123,7 +123,7 @@ MATRICES = ["n", 3, 2, 2], [(1, 3, 2, 2), (9, 3, 2, 2)]
 INPUTS = {"matmul": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed": MATRICES}
 
 
-@pytest.mark.sampled(part=3)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> None:

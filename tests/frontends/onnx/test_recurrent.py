@@ -31,7 +31,7 @@ def weights(*shape: int, seed: int) -> np.ndarray:
     return (np.random.default_rng(seed).standard_normal(shape) / 2).astype(np.float32)
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize(("operator", "direction", "options"), CASES)
 def test_all_operands(check: Check, operator: str, direction: str, options: str) -> None:
     """Biases, sequence lengths, first states and peepholes are all given."""

@@ -68,7 +68,7 @@ ONE = {"probability": [[0.1], [0.6], [0.3], [0.05]], "margin": [[-0.4], [0.6], [
 THREE = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5], [0.0, 0.625, 0.375]]
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("votes", ONE.values(), ids=ONE)
 @pytest.mark.parametrize("base", [None, [0.125]])

@@ -79,7 +79,7 @@ def test_texts_that_padding_would_change_run_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 def test_states_are_pooled_to_a_vector_for_each_text(tmp_path: Path) -> None:
     stored = unpacked("ernie-states", tmp_path / "model")
     (tmp_path / "model" / "pool").mkdir()

@@ -157,7 +157,7 @@ def _model(case: Case) -> Any:
     return model
 
 
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=4)
 @pytest.mark.parametrize("name", CASES)
 def test_operators(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
