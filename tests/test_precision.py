@@ -171,3 +171,20 @@ def test_the_change_of_a_stream_is_measured_over_several_runs(tmp_path: Path) ->
     assert report.wrong
     assert f"Its build has said: {artifact.manifest.notes[-1]}. --rtol and --atol tell" in mismatch(report)
     assert deploykit.verify(tmp_path / "dist", tmp_path / "net.onnx", tolerance=Tolerance(0.02, 0.02)).within
+
+
+def test_pools_whose_results_are_rounded(tmp_path: Path) -> None:
+    """The channels of the pooled tensor are several vectors, and nothing but a convolution reads it."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> net (float[n, 3, h, w] x) => (float[n, 8, H, W] y) {
+        a = Conv(x, k)
+        b = MaxPool <kernel_shape: ints = [2, 2], strides: ints = [2, 2]> (a)
+        y = Conv(b, m)
+    }"""
+    model = seeded(text, {"k": (128, 3, 1, 1), "m": (8, 128, 1, 1)})
+    deploykit.build(model, output=tmp_path / "dist", precision="bf16", check=False)
+    x, weights = inputs(2, 3, 7, 18), weights_of(model)
+    a = np.einsum("nchw,oc->nohw", halves(x), halves(weights["k"])[:, :, 0, 0])
+    pooled = a[:, :, :6].reshape(2, 128, 3, 2, 9, 2).max((3, 5))
+    expected = np.einsum("nchw,oc->nohw", halves(pooled), halves(weights["m"])[:, :, 0, 0])
+    with deploykit.open(tmp_path / "dist") as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], expected, atol=4e-3 * np.abs(expected).max())

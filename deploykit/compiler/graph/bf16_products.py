@@ -7,7 +7,6 @@ CPU has instructions for bfloat16, it pays for large images only, and with tile 
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 import numpy as np
@@ -50,8 +49,6 @@ def declined(left: relax.Expr, right: relax.Expr, device: Device) -> Declined | 
 
 def fewest_tiles(device: Device) -> int:
     """The fewest tiles of an image for which Winograd's method in float32 is faster than a product of bfloat16."""
-    if device.amx:
-        return sys.maxsize
     return 2 * FEWEST_TILES if device.bf16 and DOTS[device.bf16].group > 1 else FEWEST_TILES
 
 

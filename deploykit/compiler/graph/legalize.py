@@ -226,7 +226,10 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     width = _panel_channels(setting.device, accumulator(dtype), outputs // shape.groups)
     fewest = bf16_products.fewest_tiles(setting.device) if setting.precision == "bf16" else FEWEST_TILES
     winograd = Winograd(shape, conv_.dtype, spatial, width, fewest)
-    untransformed = winograd.declined(data, weight, setting.device, setting.box)
+    if setting.precision == "bf16" and setting.device.amx:
+        untransformed: Declined | None = Declined("its products in bfloat16 take less time")
+    else:
+        untransformed = winograd.declined(data, weight, setting.device, setting.box)
     setting.say("winograd", untransformed or "a convolution in transformed tiles")
     if untransformed is None:
         return winograd.kernels(builder, data, weight, setting.device)

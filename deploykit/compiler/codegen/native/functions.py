@@ -45,7 +45,7 @@ def rounding_to_bf16(dtype: str) -> str:
 
 
 FUNCTIONS: dict[str, str] = {f"vdpbf16ps_{bits}": _vdpbf16ps(bits) for bits in (128, 256, 512)} | amx.functions()
-FUNCTIONS |= {rounding_to_bf16(f"uint16x{lanes}"): _bf16(lanes) for lanes in (1, 2, 4, 8, 16, 32)}
+FUNCTIONS |= {rounding_to_bf16(f"uint16x{lanes}"): _bf16(lanes) for lanes in range(1, 65)}
 """The text of each function, by its name."""
 
 
