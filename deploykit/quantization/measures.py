@@ -22,6 +22,7 @@ from deploykit.quantization.trials import QUESTIONS
 from deploykit.sessions.language.measures import information_of
 
 if TYPE_CHECKING:
+    from deploykit.artifact.manifest import Manifest
     from deploykit.sessions.session import Session
     from deploykit.sessions.tasks.labels import Label
     from deploykit.sessions.tasks.texts import Span
@@ -91,6 +92,9 @@ def _next_words(old: Session, new: Session, texts: Sequence[str]) -> str:
     )
 
 
+PICTURES = (64, 48, 224)
+"""Sizes that models of pictures take which refuse small ones."""
+
 MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
     "embed": _embeddings,
     "classify": _classes,
@@ -103,19 +107,15 @@ MEASURES: dict[str, Callable[[Any, Any, Sequence[str]], str]] = {
 
 
 def difference(old: Session, new: Session) -> str:
-    """The change of each output of floats for random inputs; of a stream, for those of several runs."""
-    manifest = old.manifest
-    later = dims_of_contents(manifest)
-    sizes = {dim.name: default_sizes(dim)[1:2] or default_sizes(dim) for dim in symbolic_dims(manifest)}
-    chosen = {name: found[0] for name, found in sizes.items() if name not in later}
-    form = streamed_form(manifest, chosen, exact=False)
-    sources = random_for_others(manifest, {})
-    sampled = partial(sample_inputs, manifest) if form is None else partial(form.sampled, manifest)
-    inputs, _ = sampled(sources, chosen)
-    try:
-        before, after = (plain(s.run(inputs)) if form is None else form.run(s, inputs) for s in (old, new))
-    except (ShapeError, Incomparable) as error:
-        return f"the change of results is not known: {error}"
+    """The change of each output of floats for random inputs; of a stream, for those of several runs. Where the model
+    refuses some sizes, others are tried."""
+    for number, chosen in enumerate(choices := _sizes(old.manifest)):
+        try:
+            before, after = _results(old, new, chosen)
+            break
+        except (ShapeError, Incomparable) as error:
+            if number == len(choices) - 1:
+                return f"the change of results is not known: {error}"
     parts = []
     for name, value in before.items():
         if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating) and value.size:
@@ -125,6 +125,29 @@ def difference(old: Session, new: Session) -> str:
     if not parts:
         return "the change of results is not known: no output is a tensor of floats"
     return f"{CHANGE}: {', '.join(parts)} (root mean square)"
+
+
+def _results(old: Session, new: Session, chosen: dict[str, int]) -> list[dict[str, Any]]:
+    """The outputs of both for the same random inputs of these sizes."""
+    manifest = old.manifest
+    form = streamed_form(manifest, chosen, exact=False)
+    sampled = partial(sample_inputs, manifest) if form is None else partial(form.sampled, manifest)
+    inputs, _ = sampled(random_for_others(manifest, {}), chosen)
+    return [plain(s.run(inputs)) if form is None else form.run(s, inputs) for s in (old, new)]
+
+
+def _sizes(manifest: Manifest) -> list[dict[str, int]]:
+    """The sizes to try, one choice after the other: all dims have an odd size, then those that are no batches have one
+    of `PICTURES`."""
+    later = dims_of_contents(manifest)
+    dims = [dim for dim in symbolic_dims(manifest) if dim.name not in later]
+    batches = {port.shape[0] for port in manifest.inputs if port.shape}
+    odd = {dim.name: (default_sizes(dim)[1:2] or default_sizes(dim))[0] for dim in dims}
+    choices = [odd]
+    for size in PICTURES:
+        wide = {d.name: max(d.minimum, min(size, d.maximum or size)) for d in dims if d.name not in batches}
+        choices.append(odd | wide)
+    return [choice for at, choice in enumerate(choices) if choice not in choices[:at]]
 
 
 def _directions(vectors: np.ndarray) -> np.ndarray:
