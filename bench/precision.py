@@ -12,9 +12,8 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import exp, log
 from pathlib import Path
-from statistics import mean
+from statistics import geometric_mean
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -108,7 +107,7 @@ def shown_lines(lines: list[Line]) -> Table:
         ratios.append(theirs / times["bf16"])
         error = f"{errors['openvino bf16']:.1e}"
         shown.add_row(*cells, text_seconds(theirs), error, f"{gains[-1]:.2f}", f"{ratios[-1]:.2f}")
-    means = [f"{exp(mean(map(log, numbers))):.2f}" if numbers else "" for numbers in (gains, ratios)]
+    means = [f"{geometric_mean(numbers):.2f}" if numbers else "" for numbers in (gains, ratios)]
     shown.add_row("geometric mean", "", "", "", "", "", *means)
     return shown
 

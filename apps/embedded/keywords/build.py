@@ -7,7 +7,6 @@ emulator of the board's core.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import deploykit
+from apps.embedded.build import built
 from apps.embedded.keywords.network import HOP, STRIDES
 from apps.embedded.keywords.sounds import CLASSES, OTHERS, RATE, WORDS, Recording, as_integers, recording
 from apps.embedded.keywords.train import KINDS, window
@@ -89,14 +89,8 @@ def build(board: str, output: Path, seed: int = SEED) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--board", default="nrf52840dk", help="a name of `deploykit boards`, or the path of a .toml file"
-    )
-    parser.add_argument("-o", "--output", type=Path, default=Path("keywords"))
-    options = parser.parse_args(arguments)
-    build(options.board, options.output)
-    print(f"make -C {options.output} run    listens in the emulator of the core")
+    output = built(build, __doc__, "keywords", arguments)
+    print(f"make -C {output} run    listens in the emulator of the core")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.footprint import read_footprint
 from deploykit.targets.embedded.forms import FORMS, C
 from deploykit.targets.embedded.forms.packages import PackageSettings
+from deploykit.targets.embedded.sources import OPTIMIZED
 
 if TYPE_CHECKING:
     from deploykit.artifact.manifest import Manifest
@@ -45,7 +46,6 @@ THIS_MACHINE = "cpu"
 """The device that runs the C of an artifact for a board on this machine."""
 UNASKED_CPU = "native"
 """What `--cpu` is if nobody asked for a CPU."""
-CONSTANTS = ("weights.c", "tokenizer.c")
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _library(sources: Sequence[Path], scratch: Path) -> Path:
     compiler = find_c_compiler()
     objects = [scratch / f"{source.name}.o" for source in sources]
     for source, made in zip(sources, objects, strict=True):
-        compiler.compile(source, made, "-O0" if source.name in CONSTANTS else "-O2", "-fPIC")
+        compiler.compile(source, made, "-O0" if OPTIMIZED.get(source.name) == "-O0" else "-O2", "-fPIC")
     library = scratch / "libmodel.so"
     compiler.link_shared(objects, library)
     return library

@@ -13,11 +13,11 @@ from deploykit.errors import UsageError
 from deploykit.targets import answers, messages, texts
 from deploykit.targets.base import PackageOptions
 from deploykit.targets.embedded.forms import CMSIS_PACK, EXAMPLE, FORMS, RUST, SKETCH, C
-from deploykit.targets.embedded.forms.packages import PackageSettings, license_of, settings_view
+from deploykit.targets.embedded.forms.packages import PackageSettings, settings_view
 from deploykit.targets.embedded.lengths import choose_lengths
 from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL, core_version, shared_sources
 from deploykit.targets.embedded.structs import POINTERS, model_bytes, tensor_bytes
-from deploykit.targets.licenses import MODEL_LICENSE
+from deploykit.targets.licenses import MODEL_LICENSE, license_of_model
 from deploykit.targets.templates import render
 from deploykit.text import FILE
 
@@ -60,7 +60,7 @@ def write_files(
         (folder / path).write_text(render(_TARGET, template, view), encoding="utf-8")
         written.append(path)
     if form.sources:
-        written += _licensed(folder, program, options)
+        written += _licensed(folder, view["license"].text)
     if name == CMSIS_PACK:
         written.append(_zipped(folder, written, view))
     if board is None:
@@ -80,6 +80,7 @@ def _view(program: Program, form: Form, options: PackageOptions, board: Board | 
     if not form.sources and changed:
         forms = ", ".join(name for name in FORMS if name != C)
         raise UsageError(f"the setting '{changed[0]}' is for packages: choose one with --format, which has {forms}")
+    found = license_of_model(options.place, program.license, own.license)
     for function in view["functions"]:
         choose_lengths(function["inputs"])
         bytes_ = None if view["dynamic"] else [model_bytes(function, pointer) for pointer in POINTERS]
@@ -92,7 +93,8 @@ def _view(program: Program, form: Form, options: PackageOptions, board: Board | 
         "usual": USUAL,
         "kernels": KERNELS,
         "core_version": core_version(),
-        "package": settings_view(own, license_of(own, options.place, program.license)) if form.sources else None,
+        "package": settings_view(own, found) if form.sources else None,
+        "license": found,
         "sketch": not (view["dynamic"] or view["messages"]),
         "tensor_bytes": [tensor_bytes(pointer) for pointer in POINTERS],
     }
@@ -154,9 +156,8 @@ def _of_form(name: str, view: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _licensed(folder: Path, program: Program, options: PackageOptions) -> list[str]:
+def _licensed(folder: Path, text: bytes | None) -> list[str]:
     """Write the text of the model's licence, if there is one; returns the names of files."""
-    text = license_of(options.own or PackageSettings(), options.place, program.license).text
     if text is None:
         return []
     (folder / MODEL_LICENSE).write_bytes(text)

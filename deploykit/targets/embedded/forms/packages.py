@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from deploykit.errors import UsageError
 from deploykit.options.option import option
-from deploykit.targets.licenses import RUNTIME_LICENSE, ModelLicense, license_of_model
+from deploykit.targets.licenses import RUNTIME_LICENSE, ModelLicense
 
 _VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f\"'\\<>&]+")
@@ -44,8 +43,3 @@ def settings_view(own: PackageSettings, found: ModelLicense) -> dict[str, Any]:
         "url": own.url,
         "license": both,
     }
-
-
-def license_of(own: PackageSettings, place: Path | None, stated: str | None) -> ModelLicense:
-    """The licence of the model in the file `place`, of which the file says `stated`."""
-    return license_of_model(place, stated, own.license)
