@@ -48,7 +48,7 @@ def test_rules_and_passes_of_a_conv_net(deploykit, cnn: Path) -> None:
     assert declined == dict.fromkeys(("matmul", "conv"), "it is a convolution in transformed tiles")
     transformed = steps(variant, "winograd")
     assert transformed["conv_3"]["done"] == "a convolution in transformed tiles"
-    assert transformed["conv_0"]["declined"] == "its channels are not at least two whole vectors of 8"
+    assert transformed["conv_0"]["declined"] == "its channels are not at least 16, in whole vectors of 8"
     assert "declined" in steps(variant, "join_matmuls")["gemm_7"]
     assert steps(variant, "fusion")["fused_matmul_gemm"]["done"] == "one kernel of matmul, gemm"
 

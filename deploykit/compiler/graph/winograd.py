@@ -43,6 +43,9 @@ from deploykit.compiler.operators.building.kernel_calls import FUSABLE, OPAQUE, 
 from deploykit.compiler.schedules.conv.winograd import FEWEST_TILES, winograd_depth, worthwhile
 from deploykit.compiler.tir.values import bits_of
 
+FEWEST_CHANNELS = 16
+"""The number of channels for which the method pays, even if they are a single vector."""
+
 LEAST_BITS = 128
 """The least width of vectors, in bits, for which transformed tiles pay."""
 
@@ -74,8 +77,9 @@ class Winograd:
             return Declined("it crops")
         if any(str(tensor.ty.dtype) != "float32" for tensor in (data, weight)) or self.dtype != "float32":
             return Declined("it is not in float32")
-        if any(size % lanes or size < 2 * lanes for size in sizes[:2]):
-            return Declined(f"its channels are not at least two whole vectors of {lanes}")
+        fewest = min(2 * lanes, max(lanes, FEWEST_CHANNELS))
+        if any(size % lanes or size < fewest for size in sizes[:2]):
+            return Declined(f"its channels are not at least {fewest}, in whole vectors of {lanes}")
         if not worthwhile(sizes[0] * sizes[1] * TAPS * TAPS, self.spatial, self.fewest):
             return Declined("its images are too small, or of unknown size, for the size of its weights")
         if device.transform_kernels is not None:

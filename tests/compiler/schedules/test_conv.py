@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tvm import relax, tirx, topi
 
+from deploykit.compiler.codegen.native.cpus import host_cpu
 from deploykit.compiler.cost import work
 from deploykit.compiler.devices import microcontrollers
 from deploykit.compiler.dims import evaluate, free_vars
-from deploykit.compiler.schedules import Device, explain
+from deploykit.compiler.schedules import DEVICES, Device, explain
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCALAR, SPELLED, VECTORS, Model, module
 
 N = tirx.Var("n", "int64")
@@ -305,3 +306,18 @@ def test_a_convolution_counts_as_its_plain_sum_whatever_computes_it() -> None:
     assert cost is not None
     sizes = {var: {"n": 2, "h": 5, "w": 7}[var.name] for var in free_vars(cost.flops)}
     assert evaluate(cost.flops, sizes) == 2 * 5 * 7 * case.outputs * 2 * 9 * case.channels
+
+
+@pytest.mark.skipif("avx512vl" not in host_cpu().requires, reason="this CPU has no AVX-512")
+@pytest.mark.parametrize(("channels", "outputs"), [(16, 32), (16, 16), (32, 16), (48, 16), (16, 80)])
+def test_winograd_of_single_vectors(channels: int, outputs: int) -> None:
+    """A vector of AVX-512 has all 16 channels."""
+    case = Case(channels, outputs, (3, 3), ((16, 16), (5, 19)), padding=(1, 1, 1, 1))
+    weight, device = weight_of(case), DEVICES["x86-64-v4"]
+    for size in (None, (16, 16)):
+        model = Model(convolution(case, weight, size=size), device)
+        kernels = [func for func in model.mod.functions.values() if isinstance(func, tirx.PrimFunc)]
+        assert "winograd" in {choice.rule for kernel in kernels for choice in explain(kernel, device)}
+        for found in case.sizes[: 2 if size is None else 1]:
+            x = sample((2, channels, *found))
+            np.testing.assert_allclose(model(x), direct(x, weight, case), rtol=1e-4, atol=2e-6 * weight[0].size)
