@@ -226,14 +226,14 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
     width = _panel_channels(setting.device, accumulator(dtype), outputs // shape.groups)
     fewest = bf16_products.fewest_tiles(setting.device) if setting.precision == "bf16" else FEWEST_TILES
     winograd = Winograd(shape, conv_.dtype, spatial, width, fewest)
-    if setting.precision == "bf16" and setting.device.amx:
-        untransformed: Declined | None = Declined("its products in bfloat16 take less time")
-    else:
-        untransformed = winograd.declined(data, weight, setting.device, setting.box)
+    dense = shape.groups == 1 and min(shape.padding) >= 0
+    if setting.device.amx and dense and _in_bf16(data, weight, setting):
+        return bf16_products.conv(builder, data, weight, shape, setting.device)
+    untransformed = winograd.declined(data, weight, setting.device, setting.box)
     setting.say("winograd", untransformed or "a convolution in transformed tiles")
     if untransformed is None:
         return winograd.kernels(builder, data, weight, setting.device)
-    if shape.groups == 1 and min(shape.padding) >= 0 and _in_bf16(data, weight, setting):
+    if not setting.device.amx and dense and _in_bf16(data, weight, setting):
         return bf16_products.conv(builder, data, weight, shape, setting.device)
     tensor = partial(pack_panels, groups=shape.groups, width=width)
     array = partial(pack_panels_array, groups=shape.groups, width=width)

@@ -127,7 +127,17 @@ class BlockEmitter:
         return code.statement()
 
     def start(self) -> list[tirx.Stmt]:
-        """Transpose the queries and initialise peaks and totals, before any key."""
+        """What is done before any key."""
+        sums = main_and_tail(
+            "place",
+            self.problem.width * self.blocks.height,
+            self.tile.lanes,
+            lambda at: tirx.BufferStore(self.sums, tirx.const(0, DTYPE), [at]),
+        )
+        return [*self.turned(), *self.without_keys(), *sums]
+
+    def turned(self) -> list[tirx.Stmt]:
+        """Transpose the queries."""
         height, depth = self.blocks.height, self.problem.depth
 
         def query(row: Expr, d: Expr) -> tirx.Stmt:
@@ -142,14 +152,13 @@ class BlockEmitter:
         return [
             loop("row", self.place.count, lambda row: loop("d", depth, lambda d: query(row, d))),
             loop("d", depth, lambda d: loop("row", beyond, lambda row: repeated(self.place.count + row, d))),
+        ]
+
+    def without_keys(self) -> list[tirx.Stmt]:
+        """The peaks and totals of no scores."""
+        return [
             self.rows(lambda row: tirx.BufferStore(self.peak, tirx.min_value(DTYPE), [row])),
             self.rows(lambda row: tirx.BufferStore(self.total, tirx.const(0, DTYPE), [row])),
-            *main_and_tail(
-                "place",
-                self.problem.width * height,
-                self.tile.lanes,
-                lambda at: tirx.BufferStore(self.sums, tirx.const(0, DTYPE), [at]),
-            ),
         ]
 
     def rows(self, body: Callable[[Expr], tirx.Stmt]) -> tirx.Stmt:

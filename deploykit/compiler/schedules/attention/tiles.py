@@ -78,28 +78,17 @@ class _TileEmitter(BlockEmitter):
         return sequence([run("amx_configure", const(ROWS)), super().statement(), run("amx_release")])
 
     def start(self) -> list[tirx.Stmt]:
-        height, depth = self.blocks.height, self.problem.depth
-
-        def query(row: Expr, d: Expr) -> tirx.Stmt:
-            value = self.problem.query(self.place.lead, self.place.first + row, d)
-            return tirx.BufferStore(self.queries, value, [d * height + row])
-
-        def repeated(row: Expr, d: Expr) -> tirx.Stmt:
-            value = tirx.BufferLoad(self.queries, [d * height + self.place.count - 1])
-            return tirx.BufferStore(self.queries, value, [d * height + row])
+        height = self.blocks.height
 
         def pairs(pair: Expr) -> tirx.Stmt:
             return self._pairs(self.query_pairs, pair * height, self.queries, pair * (2 * height), height)
 
-        beyond = const(height) - self.place.count
-        zeros = [self.queries, *self.copies.values(), *self.panel_sums]
+        padded = [] if self.depth == self.problem.depth else [self.queries]
         return [
-            *(self._cleared(buffer) for buffer in zeros if buffer is not self.queries or self.depth != depth),
-            loop("row", self.place.count, lambda row: loop("d", depth, lambda d: query(row, d))),
-            loop("d", depth, lambda d: loop("row", beyond, lambda row: repeated(self.place.count + row, d))),
+            *map(self._cleared, [*padded, *self.copies.values(), *self.panel_sums]),
+            *self.turned(),
             loop("pair", self.depth // 2, pairs),
-            self.rows(lambda row: tirx.BufferStore(self.peak, tirx.min_value(DTYPE), [row])),
-            self.rows(lambda row: tirx.BufferStore(self.total, tirx.const(0, DTYPE), [row])),
+            *self.without_keys(),
         ]
 
     def _cleared(self, buffer: Buffer) -> tirx.Stmt:
