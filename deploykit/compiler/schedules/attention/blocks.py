@@ -326,16 +326,17 @@ class BlockEmitter:
         """Store the sums times the shares."""
         width, place = self.problem.width, self.place
 
-        def share(row: Expr) -> tirx.Stmt:
-            exact = place.first + tirx.min(row, place.count - 1)
-            return tirx.BufferStore(self.total, self.problem.share(place.lead, exact, self.total[row]), [row])
-
         def store(row: Expr, e: Expr) -> tirx.Stmt:
             found = self.sums[row * width + e]
             return self.problem.store(place.lead, place.first + row, e, found, self.total[row])
 
         stores = loop("row", place.count, lambda row: loop("place", width, lambda e: store(row, e)))
-        return [self.rows(share), stores]
+        return [self.rows(self.share), stores]
+
+    def share(self, row: Expr) -> tirx.Stmt:
+        """Compute the share of a row in place of its total."""
+        exact = self.place.first + tirx.min(row, self.place.count - 1)
+        return tirx.BufferStore(self.total, self.problem.share(self.place.lead, exact, self.total[row]), [row])
 
 
 def _element(buffer: Buffer, index: Expr) -> Expr:

@@ -250,10 +250,6 @@ class _TileEmitter(BlockEmitter):
     def finish(self) -> list[tirx.Stmt]:
         place = self.place
 
-        def share(row: Expr) -> tirx.Stmt:
-            exact = place.first + tirx.min(row, place.count - 1)
-            return tirx.BufferStore(self.total, self.problem.share(place.lead, exact, self.total[row]), [row])
-
         def panel(row: Expr, start: int, columns: int, sums: Buffer) -> tirx.Stmt:
             def store(e: Expr) -> tirx.Stmt:
                 found = tirx.BufferLoad(sums, [row * columns + e])
@@ -266,7 +262,7 @@ class _TileEmitter(BlockEmitter):
                 [panel(row, *where, sums) for where, sums in zip(self.columns, self.panel_sums, strict=True)]
             )
 
-        return [self.rows(share), loop("row", place.count, stores)]
+        return [self.rows(self.share), loop("row", place.count, stores)]
 
 
 def _up(size: int, step: int) -> int:
