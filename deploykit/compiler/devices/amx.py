@@ -14,6 +14,5 @@ ROW_BYTES = 64
 KINDS = {"vdpbf16ps": "tdpbf16ps", "vpdpbusd": "tdpbusd"}
 """The instruction for tiles, by the dot product whose panels it takes."""
 
-TALL = {1: 4, 2: 2, 3: 1}
-"""The registers of sums below each other, by those beside each other. With right factors for all of them, and left
-factors for one after the other, they are at most eight."""
+TALL = {1: 4, 2: 2}
+"""The registers of sums below each other, by those beside each other. The four others are for factors."""

@@ -134,7 +134,7 @@ X86_64_V4_AMX = replace(
     X86_64_V4_BF16,
     name="x86-64-v4-amx",
     amx=True,
-    features=("avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8"),
+    features=(*X86_64_V4_BF16.features, "amx-tile", "amx-bf16", "amx-int8"),
 )
 ARM64 = Device(
     "arm64",

@@ -8,13 +8,26 @@ from deploykit.compiler.devices.amx import KINDS, ROW_BYTES, ROWS, TALL
 
 _REGISTERS, _ROW_COUNTS = 8, 48
 
-_INTRINSICS = {
-    "ldtilecfg": "ptr",
-    "tilerelease": "",
-    "tilezero": "i8",
-    "tileloadd64": "i8, ptr, i64",
-    "tilestored64": "i8, ptr, i64",
-} | dict.fromkeys(KINDS.values(), "i8, i8, i8")
+_FLOATS, _HALVES = "<16 x float>", "<32 x bfloat>"
+
+_DECLARED = {
+    f"llvm.{name}": f"declare {result} @llvm.{name}({given})\n"
+    for name, result, given in (
+        ("x86.ldtilecfg", "void", "ptr"),
+        ("x86.tilerelease", "void", ""),
+        ("x86.tilezero", "void", "i8"),
+        ("x86.tileloadd64", "void", "i8, ptr, i64"),
+        ("x86.tilestored64", "void", "i8, ptr, i64"),
+        *((f"x86.{instruction}", "void", "i8, i8, i8") for instruction in KINDS.values()),
+        ("prefetch.p0", "void", "ptr, i32, i32, i32"),
+        ("fma.v16f32", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}"),
+        ("x86.avx512bf16.cvtne2ps2bf16.512", _HALVES, f"{_FLOATS}, {_FLOATS}"),
+        ("x86.avx512.mask.rndscale.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
+        ("x86.avx512.mask.reduce.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
+        ("x86.avx512.mask.scalef.ps.512", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}, i16, i32"),
+    )
+}
+"""Declarations of LLVM's operations, by name."""
 
 
 def functions() -> dict[str, str]:
@@ -197,24 +210,8 @@ def _product(name: str, instruction: str, layers: int, vectors: int, *, ahead: b
     return _function(name, ", ".join(given), lines)
 
 
-_FLOATS = "<16 x float>"
-_OTHERS = {
-    name: f"{kind} @{name}({given})"
-    for name, kind, given in (
-        ("llvm.prefetch.p0", "void", "ptr, i32, i32, i32"),
-        ("llvm.x86.avx512bf16.cvtne2ps2bf16.512", "<32 x bfloat>", f"{_FLOATS}, {_FLOATS}"),
-        ("llvm.fma.v16f32", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}"),
-        ("llvm.x86.avx512.mask.rndscale.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
-        ("llvm.x86.avx512.mask.reduce.ps.512", _FLOATS, f"{_FLOATS}, i32, {_FLOATS}, i16, i32"),
-        ("llvm.x86.avx512.mask.scalef.ps.512", _FLOATS, f"{_FLOATS}, {_FLOATS}, {_FLOATS}, i16, i32"),
-    )
-}
-
-
 def _function(name: str, given: str, lines: list[str], result: str = "i32 0") -> str:
-    used = [intrinsic for intrinsic in _INTRINSICS if any(f"@llvm.x86.{intrinsic}(" in line for line in lines)]
-    declared = "".join(f"declare void @llvm.x86.{each}({_INTRINSICS[each]})\n" for each in used)
-    declared += "".join(f"declare {each}\n" for name, each in _OTHERS.items() if any(f"@{name}(" in x for x in lines))
-    kind = result.rpartition(" ")[0]
     body = "\n".join(line if line.endswith(":") else f"  {line}" for line in lines)
+    declared = "".join(declaration for each, declaration in _DECLARED.items() if f"@{each}(" in body)
+    kind = result.rpartition(" ")[0]
     return f"{declared}define {kind} @{name}({given}) {{\n{body}\n  ret {result}\n}}\n"

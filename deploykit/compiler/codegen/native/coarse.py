@@ -1,7 +1,8 @@
 """Values that are rounded to bfloat16 before anything reads them: shorter forms of what computes them.
 
     erf(x)     = x p(x^2)       for |x| < 3, with an error of up to 2.2e-5
-    x / y      = x (1 / y)      where y is the same for all x of a vector, so that loops divide once
+    x / y      = x (1 / y)      where y is the same for all x of a vector, so that loops divide once; a subnormal y
+                                below 2^-128, whose reciprocal overflows, counts as 0
     exp, exp2, tanh and sigmoid as in `fast_math`
 
 Coefficients: minimax in the error of the function.

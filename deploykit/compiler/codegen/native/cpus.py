@@ -71,7 +71,8 @@ _ROUNDS = "llvm.aarch64.neon.fcvtns"
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_AMX = ("avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
+_TILES = ("amx-tile", "amx-bf16", "amx-int8")
+_AMX = ("avx512vnni", "avx512bf16", *_TILES)
 
 CHECKED = {
     _X86: frozenset(
@@ -79,7 +80,7 @@ CHECKED = {
             *_V4,
             *("avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq"),
             *("avx512bf16", "avx512fp16", "avxvnni", "gfni", "vaes", "vpclmulqdq"),
-            *("amx-tile", "amx-bf16", "amx-int8"),
+            *_TILES,
         }
     ),
     _ARM: frozenset({"dotprod", "fullfp16", "i8mm", "bf16", "sve"}),

@@ -225,7 +225,6 @@ class BlockEmitter:
         """Compute the scores of a tile of keys from `first + key`, none after `first + last`."""
         tile, height = self.tile, self.blocks.height
         products = tile.scratch()
-        final = self.place.count - 1
 
         def place(i: Expr) -> Expr:
             return key + i if last is None else tirx.min(key + i, last)
@@ -237,20 +236,28 @@ class BlockEmitter:
             return tirx.BufferLoad(self.queries, [d * height + row])
 
         def score(i: Expr, row: Expr, at: Expr) -> tirx.Stmt:
-            exact = self.place.first + tirx.min(row, final)
-            value = self.problem.score(self.place.lead, exact, first + place(i), products[at])
+            value = self.problem.score(self.place.lead, self.exact(row), first + place(i), products[at])
             return tirx.BufferStore(self.powers, value, [(key + i) * height + row])
 
-        def risen(row: Expr) -> tirx.Stmt:
-            found: list[Expr] = [self.powers[(key + i) * height + row] for i in range(tile.rows)]
+        added = steps(tile, products, self.problem.depth, element, query, together(self.blocks.device, tile))
+        begun = [tirx.AllocBuffer(products), zero(tile, products), added]
+        return sequence([*begun, each_vector(tile, score), self.risen(key, tile.rows)])
+
+    def exact(self, row: Expr) -> Expr:
+        """The query row of a row of the block; that of the last one for rows beyond it."""
+        return self.place.first + tirx.min(row, self.place.count - 1)
+
+    def risen(self, key: Expr, count: int) -> tirx.Stmt:
+        """Raise the peaks to the scores of `count` keys."""
+
+        def raised(row: Expr) -> tirx.Stmt:
+            found: list[Expr] = [self.powers[(key + i) * self.blocks.height + row] for i in range(count)]
             while len(found) > 1:
                 pairs = [tirx.max(a, b) for a, b in zip(found[::2], found[1::2], strict=False)]
                 found = pairs + found[len(pairs) * 2 :]
             return tirx.BufferStore(self.peak, tirx.max(self.peak[row], found[0]), [row])
 
-        added = steps(tile, products, self.problem.depth, element, query, together(self.blocks.device, tile))
-        begun = [tirx.AllocBuffer(products), zero(tile, products), added]
-        return sequence([*begun, each_vector(tile, score), self.rows(risen)])
+        return self.rows(raised)
 
     def rescaled(self, row: Expr) -> tirx.Stmt:
         """Compute the factor by which a raised peak shrinks earlier sums, and apply it to the total."""
@@ -335,8 +342,9 @@ class BlockEmitter:
 
     def share(self, row: Expr) -> tirx.Stmt:
         """Compute the share of a row in place of its total."""
-        exact = self.place.first + tirx.min(row, self.place.count - 1)
-        return tirx.BufferStore(self.total, self.problem.share(self.place.lead, exact, self.total[row]), [row])
+        return tirx.BufferStore(
+            self.total, self.problem.share(self.place.lead, self.exact(row), self.total[row]), [row]
+        )
 
 
 def _element(buffer: Buffer, index: Expr) -> Expr:

@@ -141,22 +141,15 @@ class _TileEmitter(BlockEmitter):
 
     def _raised(self, first: Expr, key: Expr, count: int) -> tirx.Stmt:
         """Compute the scores of `count` keys from their products, and raise the peaks to them."""
-        height, final = self.blocks.height, self.place.count - 1
+        height = self.blocks.height
 
         def score(i: int, row: Expr) -> tirx.Stmt:
             at = (key + i) * height + row
-            exact = self.place.first + tirx.min(row, final)
             product = tirx.BufferLoad(self.products, [at])
-            value = self.problem.score(self.place.lead, exact, first + key + i, product)
+            value = self.problem.score(self.place.lead, self.exact(row), first + key + i, product)
             return tirx.BufferStore(self.powers, value, [at])
 
-        def risen(row: Expr) -> tirx.Stmt:
-            found: list[Expr] = [self.powers[(key + i) * height + row] for i in range(count)]
-            while len(found) > 1:
-                found = [tirx.max(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
-            return tirx.BufferStore(self.peak, tirx.max(self.peak[row], found[0]), [row])
-
-        return sequence([*(self.rows(partial(score, i)) for i in range(count)), self.rows(risen)])
+        return sequence([*(self.rows(partial(score, i)) for i in range(count)), self.risen(key, count)])
 
     def powers_of(self, key: Expr) -> tirx.Stmt:
         height = self.blocks.height

@@ -21,7 +21,7 @@ from dataclasses import replace
 from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
-from deploykit.compiler.devices.amx import KINDS, ROW_BYTES, ROWS, TALL
+from deploykit.compiler.devices.amx import KINDS, ROWS, TALL
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.integer.matmul import Emitter, State, Strip
@@ -75,14 +75,7 @@ class TileEmitter(Emitter):
 
     @property
     def terms(self) -> int:
-        """The terms that one instruction adds to a sum."""
         return ROWS * self.product.dot.group
-
-    @property
-    def stride(self) -> int:
-        whole = -(-self.part // self.terms) * self.terms
-        size = bits_of(self.product.dot.left) // 8
-        return whole + (ROW_BYTES // size if whole * size % 512 == 0 else 0)
 
     def strip(
         self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr, rows: Expr | None = None
@@ -90,16 +83,6 @@ class TileEmitter(Emitter):
         assert rows is not None
         configured = run("amx_configure", _rows_of_layer(rows))
         return sequence([configured, super().strip(batch, first, count, height, row, rows), run("amx_release")])
-
-    def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
-        """Fill the last terms of a row with zeros."""
-        known = static(terms)
-        if known is not None and known % self.terms == 0:
-            return sequence([])
-        nothing = tirx.const(0, self.product.dot.left)
-        missing = (self.terms - tirx.truncmod(terms, const(self.terms))) % self.terms
-        end = row * self.stride + terms
-        return loop("z", missing, lambda z: tirx.BufferStore(place.factors, nothing, [end + z]))
 
     def block(self, place: Strip, panel: Expr, start: Expr, terms: Expr, state: State | None, slot: Expr) -> tirx.Stmt:
         tile, dot, right = place.tile, self.product.dot, self.views.flat(self.product.right.source)

@@ -211,10 +211,15 @@ class Emitter:
         return code.statement()
 
     @property
+    def terms(self) -> int:
+        """The terms that one instruction adds to a sum."""
+        return self.product.dot.group * (2 if self.matrices else 1)
+
+    @property
     def stride(self) -> int:
         """The elements between copied rows: not a power of two, so that rows do not compete for the same cache sets."""
-        size, group = bits_of(self.product.dot.left) // 8, self.product.dot.group * (2 if self.matrices else 1)
-        whole = -(-self.part // group) * group
+        size = bits_of(self.product.dot.left) // 8
+        whole = -(-self.part // self.terms) * self.terms
         return whole + (64 // size if whole * size % 512 == 0 else 0)
 
     # Left factors
@@ -261,11 +266,11 @@ class Emitter:
     def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
         """What is to be done when all `terms` terms of a row are copied: the last group of floats is filled with zeros,
         because right factors of zero do not hide what memory holds, which may be NaN."""
-        group, known = self.product.dot.group, static(terms)
-        if self.product.sums != "float32" or group == 1 or (known is not None and known % group == 0):
+        known = static(terms)
+        if self.product.sums != "float32" or self.terms == 1 or (known is not None and known % self.terms == 0):
             return sequence([])
         nothing = tirx.const(0, self.product.dot.left)
-        missing = (group - tirx.truncmod(terms, const(group))) % group
+        missing = (self.terms - tirx.truncmod(terms, const(self.terms))) % self.terms
         end = row * self.stride + terms
         return loop("z", missing, lambda z: tirx.BufferStore(place.factors, nothing, [end + z]))
 
