@@ -198,3 +198,12 @@ def test_the_change_is_measured_where_small_sizes_are_refused(tmp_path: Path) ->
     artifact = deploykit.build(seeded(text, {"k": (8, 3, 1, 1)}), output=tmp_path / "dist", precision="bf16")
     assert artifact is not None
     assert "results for random inputs change: y by 0." in artifact.manifest.notes[-1]
+
+
+def test_tiles_are_asked_for_by_models_that_use_them(model: onnx.ModelProto, tmp_path: Path) -> None:
+    for precision in ("float32", "bf16"):
+        folder = tmp_path / precision
+        deploykit.build(model, output=folder, cpu="x86-64-amx", precision=precision, check=False)
+        level = (folder / "model.c").read_text().partition('{"x86-64-amx",')[2].partition("}")[0]
+        assert "DK_CPU_AVX512BF16" in level
+        assert ("DK_CPU_AMX_TILE" in level) == (precision == "bf16")

@@ -43,7 +43,8 @@ from deploykit.compiler.codegen.host.lines import Lines, in_comment, render, sta
 from deploykit.compiler.codegen.host.order import require_order
 from deploykit.compiler.codegen.host.reads import Reads
 from deploykit.compiler.codegen.host.scope import Scope, function_prefix, prefix_of
-from deploykit.compiler.codegen.native.cpus import find_cpu
+from deploykit.compiler.codegen.native.cpus import TILES, find_cpu
+from deploykit.compiler.codegen.native.functions import uses_tiles
 from deploykit.compiler.program.ir import Function, Program, RunInstances
 from deploykit.errors import UnsupportedModelError
 
@@ -127,7 +128,9 @@ def _levels(parts: Sequence[Program]) -> list[Lines]:
         return []
     entries = []
     for part in parts:
-        macros = [f"DK_CPU_{identifier(feature).upper()}" for feature in find_cpu(part.cpu).requires]
+        tiles = any(not kernel.gpu and uses_tiles(kernel.func) for kernel in part.kernels)
+        needed = [feature for feature in find_cpu(part.cpu).requires if tiles or feature not in TILES]
+        macros = [f"DK_CPU_{identifier(feature).upper()}" for feature in needed]
         entries.append(statement(f"{{{c_string(part.cpu)}, {' | '.join(macros) or '0'}}},"))
     return entries
 

@@ -6,6 +6,9 @@ import struct
 
 from deploykit.compiler.devices.amx import KINDS, ROW_BYTES, ROWS, TALL
 
+PREFIX = "amx_"
+"""How the names of functions begin that use tile registers."""
+
 _REGISTERS, _ROW_COUNTS = 8, 48
 
 _FLOATS, _HALVES = "<16 x float>", "<32 x bfloat>"

@@ -71,8 +71,9 @@ _ROUNDS = "llvm.aarch64.neon.fcvtns"
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_TILES = ("amx-tile", "amx-bf16", "amx-int8")
-_AMX = ("avx512vnni", "avx512bf16", *_TILES)
+TILES = ("amx-tile", "amx-bf16", "amx-int8")
+"""The features for tile registers, which a process must ask for. LLVM uses them where it is told alone."""
+_AMX = ("avx512vnni", "avx512bf16", *TILES)
 
 CHECKED = {
     _X86: frozenset(
@@ -80,7 +81,7 @@ CHECKED = {
             *_V4,
             *("avx512vnni", "avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg", "avx512vpopcntdq"),
             *("avx512bf16", "avx512fp16", "avxvnni", "gfni", "vaes", "vpclmulqdq"),
-            *_TILES,
+            *TILES,
         }
     ),
     _ARM: frozenset({"dotprod", "fullfp16", "i8mm", "bf16", "sve"}),

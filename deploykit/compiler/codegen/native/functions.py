@@ -51,11 +51,20 @@ FUNCTIONS |= {rounding_to_bf16(f"uint16x{lanes}"): _bf16(lanes) for lanes in ran
 
 def with_functions(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """`func` with the text of the functions that it calls."""
-    called = {str(call.args[0].value) for call in collect(func.body, ir.Call) if _is_external(call)}
     body = func.body
-    for name in sorted(called & FUNCTIONS.keys()):
+    for name in sorted(_called(func) & FUNCTIONS.keys()):
         body = tirx.AttrStmt(tirx.IntImm("int32", 0), _IMPORT, ir.StringImm(FUNCTIONS[name]), body)
     return func.with_body(body)
+
+
+def uses_tiles(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel needs the tile registers of AMX."""
+    return any(name.startswith(amx.PREFIX) for name in _called(func))
+
+
+def _called(func: tirx.PrimFunc) -> set[str]:
+    """The names of the external functions that a kernel calls."""
+    return {str(call.args[0].value) for call in collect(func.body, ir.Call) if _is_external(call)}
 
 
 def _is_external(call: ir.Call) -> bool:
