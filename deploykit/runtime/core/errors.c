@@ -99,7 +99,7 @@ dk_status dk_begin_slice(dk_model* model, const dk_tensor* inputs, const dk_tens
         dk_add_number(model, "steps: at least 1, found ", steps);
         return DK_ERROR_USAGE;
     }
-    if (model->resume != 0 && model->memory != memory) {
+    if ((model->resume != 0) && (model->memory != memory)) {
         dk_add_text(model, "a run goes on with the inputs, outputs and arena that it began with");
         return DK_ERROR_USAGE;
     }
@@ -110,7 +110,7 @@ dk_status dk_begin_slice(dk_model* model, const dk_tensor* inputs, const dk_tens
 
 dk_status dk_begin_whole(dk_model* model, int32_t change) {
     dk_start_error(model);
-    if (model->resume > change + 1) {
+    if (model->resume > (change + 1)) {
         dk_add_text(model, "a run that goes on may have changed states: call run_steps to its end, or set_state first");
         return DK_ERROR_USAGE;
     }

@@ -379,7 +379,7 @@ int32_t dk_profile_step(const dk_model* model, int32_t step);
         goto paused;                                                                                                   \
     case (number) + 1:;                                                                                                \
     }                                                                                                                  \
-    base->steps_left -= base->steps_left > 0
+    base->steps_left -= (base->steps_left > 0)
 #define DK_END_STEPS                                                                                                   \
     default:                                                                                                           \
         break;                                                                                                         \
