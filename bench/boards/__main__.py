@@ -1,7 +1,7 @@
 """`make bench-boards`: counts the instructions and bytes of models on microcontrollers next to their peers, under QEMU.
 
     python -m bench.boards [--board NAME] [--model NAME] [--dtype DTYPE] [--functions] [--cmsis-nn DIR]
-                           [--onnx2c PROGRAM] [--emx PROGRAM] [--output DIR]
+                           [--onnx2c PROGRAM] [--emx PROGRAM] [--trained FILE] [--tflite-micro DIR] [--output DIR]
 
 A line is a model in float or in 8 bits on the core of a board. All sides are compiled by the same compiler with the
 same options (`bench/boards/image.py`) and run once with the same input; a plugin of QEMU counts the instructions of the
@@ -10,6 +10,13 @@ fewer. Instructions are no times. Peers are left out unless they are given:
 
 * `--cmsis-nn`: a clone of github.com/ARM-software/CMSIS-NN. Its kernels for bytes are called directly, layer by layer.
 * `--onnx2c`, `--emx`: the programs of github.com/kraiskil/onnx2c and of PyPI's emx-onnx-cgen, in float.
+* `--tflite-micro`: a folder with clones of github.com/tensorflow/tflite-micro, github.com/google/flatbuffers (tag
+  v25.9.23), google/gemmlowp, google/ruy and ARM-software/CMSIS-NN. Arm's compiler needs a C++ library, such as Debian's
+  libstdc++-arm-none-eabi-picolibc. It runs `.tflite` files only.
+
+`--trained` gives the .tflite file of a trained model, such as those of MLPerf Tiny in github.com/mlcommons/tiny, which
+takes the place of the models here. The same model in ONNX is beside it: `python -m tf2onnx.convert --tflite kws.tflite
+--output kws.onnx --opset 17` of PyPI's tf2onnx writes it.
 
 `--functions` lists the functions of each side with the most instructions. DIR (default `build/bench-boards`) receives
 the models, all sources and images, and the table as `report.md`, `report.json` and `report.png`.
@@ -35,6 +42,7 @@ from bench.boards.models import MODELS, quantized, sample
 from bench.boards.ours import Ours
 from bench.boards.report import OURS, Figures, Report, Row
 from bench.boards.sides import Runner
+from bench.boards.tflite_micro import TfliteMicro, coarse, trained
 from bench.tables import show, write
 from deploykit.checks import reference
 from deploykit.checks.comparison import compare
@@ -79,7 +87,10 @@ def main() -> int:
     compilers = dict.fromkeys(compiler_for(board.core).version for board in boards)
     options = " ".join(option for option in image.OPTIONS if option.startswith("-O"))
     notes = [f"all sides compiled with {options} by {version}" for version in compilers]
-    cases = list(prepared(given.model or tuple(MODELS), given.dtype or DTYPES, given.output))
+    if given.trained:
+        cases = list(_trained(given.trained, given.output))
+    else:
+        cases = list(prepared(given.model or tuple(MODELS), given.dtype or DTYPES, given.output))
     report = Report((), [name for name in sides if name != OURS], notes)
     for board in boards:
         for case in cases:
@@ -105,6 +116,16 @@ def prepared(names: Sequence[str], dtypes: Sequence[str], folder: Path) -> Itera
             value = sample(model, SEED)
             (expected,) = reference.load(path)({model.graph.input[0].name: value}).values()
             yield Case(name, dtype, model, value, expected)
+
+
+def _trained(paths: Sequence[Path], folder: Path) -> Iterator[Case]:
+    for path in paths:
+        model = trained(path)
+        place = folder / f"{path.stem}.onnx"
+        onnx.save(model, place)
+        value = coarse(model, SEED)
+        (expected,) = reference.load(place)({model.graph.input[0].name: value}).values()
+        yield Case(path.stem, "int8" if value.dtype == np.int8 else "float", model, value, expected)
 
 
 def measure(case: Case, board: Board, sides: Mapping[str, Runner], folder: Path, *, functions: bool = False) -> Row:
@@ -164,11 +185,14 @@ def _peers(given: argparse.Namespace) -> dict[str, Runner]:
     found: dict[str, Runner] = {}
     if given.cmsis_nn is not None:
         found["CMSIS-NN"] = CmsisNN(given.cmsis_nn, given.output / "cmsis-nn")
+    if given.tflite_micro is not None:
+        models = {path.stem: path for path in given.trained or ()}
+        found["TFLite-Micro"] = TfliteMicro(given.tflite_micro, models, given.output / "tflite-micro")
     if given.onnx2c is not None:
         found["onnx2c"] = onnx2c(given.onnx2c)
     if given.emx is not None:
         found["emx-onnx-cgen"] = emx(given.emx)
-    for option in ("cmsis-nn", "onnx2c", "emx"):
+    for option in ("cmsis-nn", "tflite-micro", "onnx2c", "emx"):
         if getattr(given, option.replace("-", "_")) is None:
             messages.print(f"without {option}: give it with --{option}")
     return found
@@ -183,6 +207,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", action="append", choices=DTYPES, help="default: both")
     parser.add_argument("--functions", action="store_true", help="list the functions with the most instructions")
     parser.add_argument("--cmsis-nn", type=Path, metavar="DIR", help="a clone of CMSIS-NN")
+    parser.add_argument("--tflite-micro", type=Path, metavar="DIR", help="a folder of clones, see above")
+    parser.add_argument("--trained", type=Path, action="append", metavar="FILE", help="a .tflite file, see above")
     parser.add_argument("--onnx2c", metavar="PROGRAM", help="the program onnx2c")
     parser.add_argument("--emx", metavar="PROGRAM", help="the program emx-onnx-cgen")
     parser.add_argument("--output", type=Path, default=Path("build/bench-boards"), metavar="DIR")

@@ -66,21 +66,26 @@ class CmsisNN:
             folder = self._scratch / core
             folder.mkdir(parents=True, exist_ok=True)
             compiler = compiler_for(board.core)
-            sources = [
-                path
-                for path in sorted((self._folder / "Source").glob("*Functions/*.c"))
-                if "_s8" in path.stem or not any(other in path.stem for other in _OTHERS)
-            ]
-            if not sources:
-                raise DeploykitError(f"{self._folder} is no clone of CMSIS-NN: it has no Source/*Functions/*.c")
-            library = folder / "libcmsis-nn.a"
-            library.unlink(missing_ok=True)
-            _archive(compiler, compiled(compiler, sources, folder, (self._include,)), library)
-            self._libraries[core] = library
+            self._libraries[core] = folder / "libcmsis-nn.a"
+            sources = sources_for(self._folder, _OTHERS)
+            archive(compiler, compiled(compiler, sources, folder, (self._include,)), self._libraries[core])
         return self._libraries[core]
 
 
-def _archive(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
+def sources_for(folder: Path, others: Sequence[str] = ("_f16", "_f32")) -> list[Path]:
+    """The sources of the clone in `folder`, without those that have one of `others` and not `_s8` in their names."""
+    found = [
+        path
+        for path in sorted((folder / "Source").glob("*Functions/*.c"))
+        if "_s8" in path.stem or not any(other in path.stem for other in others)
+    ]
+    if not found:
+        raise DeploykitError(f"{folder} is no clone of CMSIS-NN: it has no Source/*Functions/*.c")
+    return found
+
+
+def archive(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
+    library.unlink(missing_ok=True)
     command = f"{compiler.command[0].removesuffix('gcc')}ar"
     subprocess.run([command, "rcs", str(library), *map(str, objects)], check=True, capture_output=True)
 

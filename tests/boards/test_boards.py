@@ -89,6 +89,22 @@ def test_the_project_of_a_board_builds_and_runs(model: onnx.ModelProto, tmp_path
 
 
 @needs_arm
+def test_a_stack_that_is_too_small_is_noticed(model: onnx.ModelProto, tmp_path: Path) -> None:
+    """In a build for debugging, whose results are else the same."""
+    deploykit.build(model, "embedded", DIMS, tmp_path / "dist", board="nrf52840dk")
+    printed = []
+    for options in ([], ["DEBUG=1", "STACK=8192"], ["DEBUG=1", "STACK=160"]):
+        call = ["make", "-s", "-B", "run", *options]
+        printed.append(subprocess.run(call, cwd=tmp_path / "dist", capture_output=True, text=True, check=False))
+    plain, roomy, small = printed
+    assert (plain.returncode, roomy.returncode, roomy.stdout) == (0, 0, plain.stdout), roomy.stderr
+    assert small.returncode != 0
+    assert small.stdout == (
+        "error 5: the stack reached its end, and what is there may be overwritten: give it more bytes\n"
+    )
+
+
+@needs_arm
 def test_the_footprint_is_that_of_an_image(model: onnx.ModelProto, tmp_path: Path) -> None:
     """An image for the memories of the board holds what the footprint counts, and little else: the example and the C
     library."""

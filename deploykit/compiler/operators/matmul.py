@@ -23,7 +23,7 @@ from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.elementwise import factor, like
 from deploykit.compiler.operators.joining import repeated
 from deploykit.compiler.operators.layout import transpose
-from deploykit.compiler.operators.quantized.dequantized import quantized_matmul
+from deploykit.compiler.operators.quantized.dequantized import added, quantized_matmul
 
 
 def matrix_product(ctx: Context, a: Value, b: Value) -> Value:
@@ -56,6 +56,8 @@ def gemm(
         b = transpose(ctx, b, [1, 0])
     exact = quantized_matmul(ctx, a, b)
     product = wide_matmul(ctx, a, b) if exact is None else exact
+    if c is not None and alpha == beta == 1.0 and (whole := added(ctx, product, c)) is not None:
+        return whole
     if c is not None and beta != 0.0:
         ctx.require(broadcasts_to(c.shape, product.shape), "the addend of Gemm does not broadcast to the product")
         return elementwise(ctx, "gemm", lambda x, y: _combined(x, y, alpha, beta), product, c, dtype=dtype)

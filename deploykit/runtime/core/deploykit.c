@@ -86,6 +86,9 @@ void dk_begin_callee(dk_model* callee, const dk_model* model, const dk_model_des
     callee->level = model->level;
     callee->busy = 1;
     callee->refused = DK_OK;
+#ifdef DK_GUARDED
+    callee->guard = model->guard;
+#endif
 #ifdef DK_SLICED
     callee->resume = 0;
     callee->steps_left = -1;

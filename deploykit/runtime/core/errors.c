@@ -69,6 +69,39 @@ int dk_stopped(dk_model* model) {
     return (stopped != 0) && dk_fail_stopped(model);
 }
 
+#ifdef DK_GUARDED
+static uint32_t pattern_of(int32_t index) {
+    return 0x5aa55aa5u + (uint32_t)index;
+}
+
+dk_status dk_guard_stack(dk_model* model, void* lowest) {
+    int32_t index;
+    if (((uintptr_t)lowest % sizeof *model->guard) != 0u) {
+        dk_start_error(model);
+        dk_add_text(model, "the end of the stack must be at a multiple of 4 bytes");
+        return DK_ERROR_USAGE;
+    }
+    model->guard = lowest;
+    for (index = 0; (lowest != NULL) && (index < DK_GUARD_WORDS); ++index) {
+        model->guard[index] = pattern_of(index);
+    }
+    return dk_overflowed(model) ? DK_ERROR_CAPACITY : DK_OK;
+}
+
+int dk_overflowed(dk_model* model) {
+    volatile int32_t index; /* on the stack */
+    int found = (model->guard != NULL) && ((uintptr_t)&index < (uintptr_t)&model->guard[DK_GUARD_WORDS]);
+    for (index = 0; (model->guard != NULL) && (index < DK_GUARD_WORDS); ++index) {
+        found = found || (model->guard[index] != pattern_of(index));
+    }
+    if (found) {
+        dk_start_error(model);
+        dk_add_text(model, "the stack reached its end, and what is there may be overwritten: give it more bytes");
+    }
+    return found;
+}
+#endif
+
 #ifdef DK_SLICED
 static uint32_t mixed(uint32_t sum, uint64_t value) {
     sum = (sum ^ (uint32_t)value) * 0x01000193u;

@@ -188,6 +188,9 @@ typedef struct dk_model {
                               may be set to a greater number, up to that of the last */
     int32_t busy;          /* whether a call uses the struct */
     dk_status refused;     /* why init refused the model, which then does not run; else DK_OK */
+#ifdef DK_GUARDED
+    volatile uint32_t* guard; /* NULL, or the end of the stack, where dk_guard_stack wrote a pattern */
+#endif
 #ifdef DK_SLICED
     int32_t resume;     /* where the run goes on that began with run_steps; 0: there is none */
     int32_t steps_left; /* how many of its steps this call may still execute; below 0: all */
@@ -367,6 +370,23 @@ int32_t dk_profile_step(const dk_model* model, int32_t step);
 #define DK_STOPPED 0
 #endif
 
+/* A model that is compiled with -DDK_GUARDED watches the end of the stack that it runs on: where that is overwritten, a
+   run ends with DK_ERROR_CAPACITY before its next step, and so does each later one. */
+#ifdef DK_GUARDED
+#define DK_GUARD_WORDS 4
+
+/* Watch the stack whose lowest address is `lowest`, a multiple of 4: a pattern is written to the 16 bytes there, which
+   must not be in use yet, else this is the error. NULL ends it. Call it after init. */
+dk_status dk_guard_stack(dk_model* model, void* lowest);
+
+/* Whether the pattern is overwritten, or the stack is below it now, with this error. */
+int dk_overflowed(dk_model* model);
+
+#define DK_OVERFLOWED dk_overflowed(base)
+#else
+#define DK_OVERFLOWED 0
+#endif
+
 /* A model that is compiled with -DDK_SLICED can run some of its steps in a call (run_steps): the steps are in a switch,
    each with a label, and what variables hold meanwhile is in the struct. */
 #ifdef DK_SLICED
@@ -411,8 +431,20 @@ dk_status dk_begin_whole(dk_model* model, int32_t change);
 #define DK_STEP(number)                                                                                                \
     do {                                                                                                               \
         DK_PAUSE(number);                                                                                              \
+        if (DK_OVERFLOWED) {                                                                                           \
+            return DK_ERROR_CAPACITY;                                                                                  \
+        }                                                                                                              \
         if (DK_STOPPED || DK_PROFILED(number)) {                                                                       \
             return DK_ERROR_STOPPED;                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* Stands behind the last step. */
+#define DK_LAST_STEP                                                                                                   \
+    do {                                                                                                               \
+        DK_PROFILED_ALL;                                                                                               \
+        if (DK_OVERFLOWED) {                                                                                           \
+            return DK_ERROR_CAPACITY;                                                                                  \
         }                                                                                                              \
     } while (0)
 

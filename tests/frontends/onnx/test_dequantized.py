@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import deploykit
+from deploykit.compiler.operators.quantized import quantization
 from tests.frontends.onnx.harness import Check
 
 
@@ -94,6 +95,19 @@ def residual(g: Qdq) -> str:
     return g.node("Add", g.through("x"), y)
 
 
+def biased(g: Qdq) -> str:
+    return g.node("Add", g.node("MatMul", g.through("x"), g.weight(4, 33, axis=1)), g.bias(33))
+
+
+def channels_last(g: Qdq) -> str:
+    """A convolution as exporters of TensorFlow write it: pictures (n, 3, h, w) stand for (n, h, w, c)."""
+    pictures = g.node("Transpose", g.quantize("x", 0.05), perm=[0, 2, 3, 1])
+    scale = g.constant(np.float32(0.05)), g.constant(g.zero)
+    first = g.node("DequantizeLinear", g.node("Transpose", pictures, perm=[0, 3, 1, 2]), *scale)
+    y = g.node("Conv", first, g.weight(24, 3, 3, 3), g.bias(24))
+    return g.node("Transpose", g.through(g.node("Relu", y)), perm=[0, 2, 3, 1])
+
+
 def swish(x: str, g: Qdq) -> str:
     return g.node("Mul", x, g.node("Sigmoid", x))
 
@@ -112,7 +126,12 @@ GRAPHS = {
     "sigmoid": lambda g: g.node("Sigmoid", conv(g, 20, 3, 3)),
     "swish": lambda g: swish(g.through(conv(g, 20, 3, 3)), g),
     "residual": residual,
+    "residual-relu": lambda g: g.node("Relu", residual(g)),
+    "residual-clips": lambda g: clip(g, clip(g, residual(g), -0.7, 9.0), -1.1, 1.3),
+    "added": lambda g: g.node("Add", g.constant(g.rng.random((1, 24, 1, 1), np.float32)), conv(g, 24, 3, 3)),
+    "channels-last": channels_last,
     "matmul": lambda g: g.node("MatMul", g.through("x"), g.weight(4, 33, axis=1)),
+    "matmul-relu": lambda g: g.node("Relu", biased(g)),
     "attention": attention,
     "gemm": gemm,
     "gemm-transposed": lambda g: gemm(g, transB=1),
@@ -120,7 +139,7 @@ GRAPHS = {
 IMAGES = ["n", 3, "h", "w"], [(1, 3, 9, 14), (2, 3, 16, 16), (1, 3, 4, 4)]
 ROWS = ["n", 3, "k", 4], [(1, 3, 5, 4), (2, 3, 40, 4)]
 MATRICES = ["n", 3, 2, 2], [(1, 3, 2, 2), (9, 3, 2, 2)]
-INPUTS = {"matmul": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed": MATRICES}
+INPUTS = {"matmul": ROWS, "matmul-relu": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed": MATRICES}
 
 
 @pytest.mark.sampled(part=6)
@@ -143,6 +162,58 @@ def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> N
             difference = np.abs(got.astype(np.int32) - expected.astype(np.int32))
             assert difference.max() <= 1, size
             assert (difference > 0).mean() < 0.03, size
+
+
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.0125, -0.7, 0.72, 1.3, 7.0, 1e30, -1e30, np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_clipped_integers_are_those_of_clipped_numbers(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Next to the same models, whose numbers are clipped before they become integers."""
+    left, right = (side.ravel() for side in np.meshgrid(np.float32(NUMBERS), np.float32(NUMBERS)))
+    x = np.stack([left, right]).reshape(1, 2, 1, -1)
+    x = np.concatenate([x, np.random.default_rng(0).uniform(-2, 2, x.shape).astype(np.float32)])
+
+    def results(ends: list[tuple[float, float]]) -> np.ndarray:
+        g = Qdq(dtype)
+        y = g.node("Add", *(g.through(g.node("Gather", "x", g.constant(np.int64(i)), axis=1)) for i in (0, 1)))
+        for low, high in ends:
+            y = clip(g, y, low, high)
+        deploykit.build(g.model(y, ["n", 2, 1, "w"], 3), output=tmp_path / "model")
+        with deploykit.open(tmp_path / "model") as session:
+            return np.asarray(session(x=x)["y"])
+
+    for ends in (
+        [(0.0, np.inf)],
+        [(-0.7, 0.72)],
+        [(-np.inf, 1.3), (-1.0, 2.0)],
+        [(2.0, 3.0), (-1.0, 1.0)],
+        [(1.0, 1.0)],
+    ):
+        clipped = results(ends)
+        with monkeypatch.context() as patched:
+            patched.setattr(quantization, "unclipped", lambda x, by: (x, by))
+            np.testing.assert_array_equal(clipped, results(ends), err_msg=str(ends))
+        assert len(np.unique(clipped)) > 3 or ends[0] in ((1.0, 1.0), (2.0, 3.0))
+
+
+def test_nets_of_integers_have_no_tensors_of_floats(tmp_path: Path) -> None:
+    for name in ("residual-relu", "residual-clips", "matmul-relu"):
+        g = Qdq("int8")
+        shape = INPUTS.get(name, IMAGES)[0]
+        dims = {dim: (1, 9) for dim in shape if isinstance(dim, str)}
+        deploykit.build(g.model(GRAPHS[name](g), shape), "embedded", dims, tmp_path / name, cpu="cortex-m4")
+        kernels = (tmp_path / name / "kernels.c").read_text()
+        assert "int8_t *restrict quantize" in kernels or "int8_t *restrict requantize" in kernels
+        assert "float *restrict add" not in kernels, name
+
+
+def test_transposes_around_convolutions_of_integers_vanish() -> None:
+    g = Qdq("int8")
+    names = [var.name_hint for var in deploykit.load(g.model(channels_last(g), ["n", 3, "h", "w"])).module.functions]
+    assert sum(name.startswith("transpose") for name in names) == 1, names
 
 
 def test_weights_stay_8_bits_wide(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, stored_elements
 from deploykit.compiler.model import DataDim, Requirement
+from deploykit.compiler.operators.building.channels import channels_moved
 from deploykit.compiler.operators.building.copies import converted, converting, transposed, transposing
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
@@ -259,7 +260,7 @@ class Context:
 
     def _materialise(self, value: Value) -> relax.Expr:
         if value.last is not None:
-            return self.tensor(self.transpose(value.last, [0, value.rank - 1, *range(1, value.rank - 1)]))
+            return self.tensor(self._transposed(value.last, [0, value.rank - 1, *range(1, value.rank - 1)]))
         if value.array is not None:
             return constants.constant(stored_elements(value.array, aligned=False))
         elements = list(value.known_elements().reshape(-1))
@@ -377,9 +378,11 @@ class Context:
         return self.kernel(name, lambda: compute(shape, lambda *_: zero, name=name), dtype=dtype)
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
-        """numpy.transpose. Constants are transposed at import."""
+        """numpy.transpose. Constants are transposed at import. 8-bit integers whose channels move in front keep them
+        last, for an integer convolution or an operator that undoes it."""
         if value.quantized is None:
-            return self._transposed(value, order)
+            moved = None if value.array is not None else channels_moved(value, order)
+            return self._transposed(value, order) if moved is None else moved
         source = value.quantized
         if source.restored is not None:
             return source.restored(self.transpose(source.x, order))

@@ -68,6 +68,20 @@ def _along(
     return ctx.constant(parameter.array.reshape(shape)) if source.axis % source.x.rank == axis else None
 
 
+def added(ctx: Context, x: Value, addend: Value) -> Value | None:
+    """The sum of a product, as this module computes it, and a constant that broadcasts to it, added together with the
+    bias."""
+    if x.scaled is None or addend.array is None or addend.dtype != "float32" or addend.rank > x.rank:
+        return None
+    sizes = x.shape[x.rank - addend.rank :]
+    if not all(n == 1 or (isinstance(size, int) and n == size) for n, size in zip(addend.shape, sizes, strict=True)):
+        return None
+    bias = (x.scaled.bias + addend.array.astype(np.float64)).astype(np.float32)
+    while bias.ndim and bias.shape[0] == 1:
+        bias = bias[0]
+    return _of_integers(ctx, replace(x.scaled, bias=bias))
+
+
 def _scaled(ctx: Context, product: Product, a: Value, b: Value, bias: Value | None) -> Value:
     """The product minus its surplus, times both scales, plus the bias."""
     assert a.array is not None
@@ -75,9 +89,13 @@ def _scaled(ctx: Context, product: Product, a: Value, b: Value, bias: Value | No
     factor = a.array.reshape(()) * b.array
     surplus = np.zeros((), np.float64) if product.surplus is None else product.surplus.astype(np.float64) * factor
     offset = ((0 if bias is None or bias.array is None else bias.array) - surplus).astype(np.float32)
+    return _of_integers(ctx, Scaled(product.total, factor, offset))
 
-    def scaled(value: ir.Expr, by: ir.Expr, addend: ir.Expr) -> ir.Expr:
+
+def _of_integers(ctx: Context, scaled: Scaled) -> Value:
+    def function(value: ir.Expr, by: ir.Expr, addend: ir.Expr) -> ir.Expr:
         return tirx.Cast("float32", value) * by + addend
 
-    y = elementwise(ctx, "scaled", scaled, product.total, ctx.constant(factor), ctx.constant(offset), dtype="float32")
-    return replace(y, inexact=True, scaled=Scaled(product.total, factor, offset))
+    constants = ctx.constant(scaled.factor), ctx.constant(scaled.bias)
+    y = elementwise(ctx, "scaled", function, scaled.total, *constants, dtype="float32")
+    return replace(y, inexact=True, scaled=scaled)

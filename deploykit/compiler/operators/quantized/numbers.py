@@ -24,13 +24,21 @@ INTEGERS = ("int8", "uint8", "int16", "uint16")
 """The quantised dtypes that are stored without conversion."""
 
 
-def quantized(quotient: ir.Expr, zero_point: ir.Expr | None, dtype: str, *, saturate: bool = True) -> ir.Expr:
-    """`saturate(round(quotient) + zero_point)` as an element of logical `dtype`, from a float32 or float64."""
+def quantized(
+    quotient: ir.Expr,
+    zero_point: ir.Expr | None,
+    dtype: str,
+    *,
+    saturate: bool = True,
+    ends: tuple[int, int] | None = None,
+) -> ir.Expr:
+    """`saturate(round(quotient) + zero_point)` as an element of logical `dtype`, from a float32 or float64. For an
+    integer dtype, `ends` are the least and the greatest element, by default those of the dtype."""
     if dtype not in RANGES:
         if zero_point is not None and dtype == "float4_e2m1":
             quotient = quotient + zero_point
         return convert(quotient, dtype, saturate=saturate)
-    low, high = (like(quotient, limit) for limit in RANGES[dtype])
+    low, high = (like(quotient, limit) for limit in ends or RANGES[dtype])
     if zero_point is None:
         return convert(tirx.Cast("int32", tirx.nearbyint(tirx.min(tirx.max(quotient, low), high))), dtype)
     shift = tirx.Cast(quotient.ty.dtype, zero_point)

@@ -42,6 +42,8 @@ from deploykit.compiler.operators.quantized.requantization import (
     looked_up,
     requantized,
     same,
+    single,
+    unclipped,
 )
 from deploykit.compiler.tir.extrema import maximum, minimum
 
@@ -71,24 +73,27 @@ def quantize_linear(
     if x.quantized is not None and same(x.quantized, scale, zero_point, dtype):
         return x.quantized.x
     precision = precision or scale.dtype
-    single = is_single(scale) and (zero_point is None or is_single(zero_point))
-
-    def again(other: Value) -> Value:
-        """Quantise other numbers with the same parameters. Single scales need no axis."""
-        return quantize_linear(ctx, other, scale, zero_point, dtype=dtype, precision=precision, saturate=saturate)
-
-    if x.table is not None and x.table.heavy and single:
-        return looked_up(ctx, x.table.index, again(x.table.entries))
-    if dtype in INTEGERS and precision == x.dtype == "float32":
-        product = requantized(ctx, x, scale, zero_point, dtype)
+    whole = is_single(scale) and (zero_point is None or is_single(zero_point))
+    if x.table is not None and x.table.heavy and whole:
+        entries = quantize_linear(
+            ctx, x.table.entries, scale, zero_point, dtype=dtype, precision=precision, saturate=saturate
+        )
+        return looked_up(ctx, x.table.index, entries)
+    ends = None
+    by = single(scale, zero_point, dtype) if dtype in INTEGERS and precision == x.dtype == "float32" else None
+    if by is not None:
+        x, by = unclipped(x, by)
+        if x.quantized is not None and by.ends == RANGES[dtype] and same(x.quantized, scale, zero_point, dtype):
+            return x.quantized.x
+        product = requantized(ctx, x, by, dtype)
         if product is not None:
             return product
-    if x.last is not None and single:
-        return first_of(again(replace(x.last, inexact=x.inexact)))
+        ends = by.ends
     inverse = x.inexact and precision == x.dtype == "float32" and scale.array is not None and bool(scale.array.all())
     if inverse and scale.array is not None:
         scale = ctx.constant(np.float32(1) / scale.array)
     parameters = _Parameters(_Granularity(ctx, x, axis, block_size), scale, zero_point)
+    source = x.last if x.last is not None and whole else x
 
     def build(*tensors: te.Tensor) -> te.Tensor:
         def element(*index: ir.Expr) -> ir.Expr:
@@ -96,11 +101,12 @@ def quantize_linear(
             step, shift = parameters.at(tensors[1:], index)
             factor = tirx.Cast(value.ty.dtype, step)
             quotient = rounded(value * factor if inverse else value / factor, precision)
-            return quantized(quotient, shift, dtype, saturate=saturate)
+            return quantized(quotient, shift, dtype, saturate=saturate, ends=ends)
 
-        return compute(x.shape, element, name="quantize")
+        return compute(source.shape, element, name="quantize")
 
-    return ctx.kernel("quantize", build, x, *parameters.operands, dtype=dtype)
+    y = ctx.kernel("quantize", build, source, *parameters.operands, dtype=dtype)
+    return y if source is x else first_of(y)
 
 
 def _as_float(value: ir.Expr) -> ir.Expr:

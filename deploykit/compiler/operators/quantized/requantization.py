@@ -6,7 +6,7 @@ of the result of a function for each 8-bit integer.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -74,25 +74,49 @@ def same(source: Quantized, scale: Value, zero: Value | None, dtype: str) -> boo
     return True
 
 
-def requantized(ctx: Context, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value | None:
-    """A product of integers, quantised from its sums with a single factor; `None` for other values. Clips that
-    quantisation implies anyway are left out."""
-    if scale.array is None or (zero is not None and zero.array is None) or not scale.array.all():
+@dataclass(frozen=True)
+class Single:
+    """A constant scale above 0, a constant zero point, and the least and the greatest integer."""
+
+    scale: np.float32
+    zero: int
+    ends: tuple[int, int]
+
+    def quantized(self, number: float) -> int:
+        """The integer of a number."""
+        quotient = np.rint(np.float32(number) * (np.float32(1) / self.scale))
+        return int(np.clip(quotient + np.float64(self.zero), *self.ends))
+
+
+def single(scale: Value, zero: Value | None, dtype: str) -> Single | None:
+    """The numbers with which a whole tensor becomes one of `dtype`, if they are constants and usual ones."""
+    if scale.array is None or not is_single(scale) or not 0 < scale.array.reshape(()) < np.inf:
         return None
-    if not is_single(scale) or (zero is not None and not is_single(zero)):
+    if zero is not None and (zero.array is None or not is_single(zero)):
         return None
-    step = float(scale.array.reshape(()))
     shift = 0 if zero is None or zero.array is None else int(zero.array.reshape(()))
-    low, high = RANGES[dtype]
-    first, last = (low - shift + 0.5) * step, (high - shift - 0.5) * step
-    while x.clipped is not None and x.clipped.low <= first and x.clipped.high >= last:
-        x = x.clipped.x
+    return Single(np.float32(scale.array.reshape(())), shift, RANGES[dtype])
+
+
+def unclipped(x: Value, by: Single) -> tuple[Value, Single]:
+    """`x` without the clips that it ends with, and how it is quantised instead: the integers are clipped. A quotient
+    is rounded to a greater integer only if it is greater, so that the result is the same, but for NaN: it becomes the
+    least integer that is left."""
+    while x.clipped is not None:
+        low, high = sorted((by.quantized(x.clipped.low), by.quantized(x.clipped.high)))
+        x, by = x.clipped.x, replace(by, ends=(low, high))
+    return x, by
+
+
+def requantized(ctx: Context, x: Value, by: Single, dtype: str) -> Value | None:
+    """A product of integers, quantised from its sums with a single factor; `None` for other values."""
     if x.scaled is None:
         return None
-    factor, bias = ((v / np.float32(step)).astype(np.float32) for v in (x.scaled.factor, x.scaled.bias))
+    factor, bias = ((v / by.scale).astype(np.float32) for v in (x.scaled.factor, x.scaled.bias))
 
-    def function(total: ir.Expr, by: ir.Expr, addend: ir.Expr) -> ir.Expr:
-        return quantized(tirx.Cast("float32", total) * by + addend, tirx.const(shift, dtype), dtype)
+    def function(total: ir.Expr, by_: ir.Expr, addend: ir.Expr) -> ir.Expr:
+        quotient = tirx.Cast("float32", total) * by_ + addend
+        return quantized(quotient, tirx.const(by.zero, dtype), dtype, ends=by.ends)
 
     operands = [x.scaled.total, ctx.constant(factor), ctx.constant(bias)]
     return elementwise(ctx, "requantize", function, *operands, dtype=dtype)

@@ -14,6 +14,7 @@ from deploykit.compiler.operators.arithmetic import Binary
 from deploykit.compiler.operators.building.broadcast import elementwise
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value
+from deploykit.compiler.operators.quantized.dequantized import added
 from deploykit.compiler.tir.extrema import maximum, minimum
 from deploykit.frontends.onnx.node import Node
 from deploykit.frontends.onnx.registry import operator
@@ -56,7 +57,12 @@ def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 
 @operator(*_BINARY)
 def binary(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    return elementwise(ctx, node.op_type.lower(), _BINARY[node.op_type], a, _aligned(ctx, node, a, b))
+    b = _aligned(ctx, node, a, b)
+    if node.op_type == "Add":
+        known = added(ctx, a, b) or added(ctx, b, a)
+        if known is not None:
+            return known
+    return elementwise(ctx, node.op_type.lower(), _BINARY[node.op_type], a, b)
 
 
 @operator(*_COMPARE)
