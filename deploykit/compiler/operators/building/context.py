@@ -260,7 +260,8 @@ class Context:
 
     def _materialise(self, value: Value) -> relax.Expr:
         if value.last is not None:
-            return self.tensor(self._transposed(value.last, [0, value.rank - 1, *range(1, value.rank - 1)]))
+            order = [0, value.rank - 1, *range(1, value.rank - 1)]
+            return self.tensor(self.transpose(value.last, order, at_once=True))
         if value.array is not None:
             return constants.constant(stored_elements(value.array, aligned=False))
         elements = list(value.known_elements().reshape(-1))
@@ -377,17 +378,17 @@ class Context:
         zero = tirx.const(0, storage_dtype(dtype))
         return self.kernel(name, lambda: compute(shape, lambda *_: zero, name=name), dtype=dtype)
 
-    def transpose(self, value: Value, order: Sequence[int]) -> Value:
+    def transpose(self, value: Value, order: Sequence[int], *, at_once: bool = False) -> Value:
         """numpy.transpose. Constants are transposed at import. 8-bit integers whose channels move in front keep them
-        last, for an integer convolution or an operator that undoes it."""
+        last, for an integer convolution or an operator that undoes it, unless they are needed `at_once`."""
         if value.quantized is None:
-            moved = None if value.array is not None else channels_moved(value, order)
+            moved = None if at_once or value.array is not None else channels_moved(value, order)
             return self._transposed(value, order) if moved is None else moved
         source = value.quantized
         if source.restored is not None:
-            return source.restored(self.transpose(source.x, order))
+            return source.restored(self.transpose(source.x, order, at_once=at_once))
         axis = source.axis if source.whole else list(order).index(source.axis % len(order))
-        source = replace(source, x=self.transpose(source.x, order), axis=axis)
+        source = replace(source, x=self.transpose(source.x, order, at_once=at_once), axis=axis)
         return replace(self._transposed(value, order), quantized=source, inexact=True)
 
     def _transposed(self, value: Value, order: Sequence[int]) -> Value:
