@@ -16,8 +16,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "zoo"
+TARGETS = ("host", "arm64", "embedded", "wasm", "webgpu", "vulkan", "opencl")
+"""The runtimes of `tests.runtimes` that exports are checked on."""
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
-"""Lines `NAME.EXPORTER TARGET: REASON`."""
+"""Lines `NAME.EXPORTER TARGET: REASON`; the target `all` stands for each."""
 MEASURED = Path(__file__).with_name("measured.json")
 STORED = ("status", "error_max", "ratio", "build", "error")
 """The keys of a target's result that are stored in `measured.json`."""
@@ -82,8 +84,13 @@ def _short(value: Any) -> Any:
 @cache
 def exceptions() -> dict[str, str]:
     """Reasons by `NAME.EXPORTER TARGET`."""
-    lines = EXCEPTIONS.read_text().splitlines()
-    return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
+    found: dict[str, str] = {}
+    for line in EXCEPTIONS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            title, reason = line.split(": ", 1)
+            name, target = title.split(" ")
+            found |= {f"{name} {one}": reason for one in (TARGETS if target == "all" else [target])}
+    return found
 
 
 def failed(results: Mapping[str, Result]) -> dict[str, str]:
