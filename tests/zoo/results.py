@@ -49,15 +49,18 @@ class Result:
 
 
 def read(folder: Path = FOLDER, measured: Path = MEASURED) -> dict[str, Result]:
-    """The results by `NAME.EXPORTER`, sorted: those of the runs in `folder`, and stored results for the other
-    exports."""
+    """The results by `NAME.EXPORTER`, sorted: those of the runs in `folder`, and stored results for the other exports
+    and for those that failed in `folder`."""
     found = {name: Result(name, **known) for name, known in json.loads(measured.read_text()).items()}
     for file in folder.glob("*/export.json"):
         name = file.parent.name
+        export = json.loads(file.read_text())
+        if "error" in export and name in found:
+            continue
         others = (path for path in sorted(file.parent.glob("*.json")) if path != file)
         targets = {path.stem: json.loads(path.read_text()) for path in others}
         before = found[name].targets if name in found else {}
-        found[name] = Result(name, json.loads(file.read_text()), {**before, **targets})
+        found[name] = Result(name, export, {**before, **targets})
     return dict(sorted(found.items()))
 
 

@@ -144,13 +144,17 @@ def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     crash = {"status": "crash", "error": f"cannot load {ROOT}/build/zoo/m " + "x" * 9999}
     elsewhere = {
         "bert.dynamo": Result("bert.dynamo", {"dims": ["seq"], "seconds": 3}, {"host": crash, "wasm": right}),
+        "vit.dynamo": Result("vit.dynamo", {"dims": []}, {"host": right}),
         "vit.legacy": Result("vit.legacy", {"error": "no"}, {}),
     }
     store(elsewhere, stored)
     (folder / "bert.dynamo").mkdir(parents=True)
     (folder / "bert.dynamo" / "export.json").write_text('{"dims": ["batch"]}')
     (folder / "bert.dynamo" / "host.json").write_text('{"status": "right", "judges": ["onnxruntime"]}')
+    (folder / "vit.dynamo").mkdir()
+    (folder / "vit.dynamo" / "export.json").write_text('{"error": "no"}')
     found = read(folder, stored)
+    assert found["vit.dynamo"].targets == {"host": right}
     assert found["bert.dynamo"].export == {"dims": ["batch"]}
     assert found["bert.dynamo"].targets["host"]["status"] == "right"
     assert found["bert.dynamo"].targets["wasm"] == right
