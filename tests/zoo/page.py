@@ -9,10 +9,9 @@ from statistics import median
 
 from tests.zoo import packages
 from tests.zoo.architectures import CASES
-from tests.zoo.results import ROOT, Result, exceptions, failed
+from tests.zoo.results import ROOT, TARGETS, Result, exceptions, failed
 
 PAGE = ROOT / "docs" / "zoo.md"
-TARGETS = ("host", "embedded", "wasm", "webgpu")
 FAMILIES = ("text", "decoder", "encoder-decoder", "vision", "audio", "multimodal", "time series", "tables", "packages")
 """The sections of the page, in order."""
 
@@ -44,8 +43,9 @@ PyTorch. Where ONNX Runtime itself is inaccurate, PyTorch in float64 decides.
 
 The columns of the tables:
 
-- host, embedded, wasm, webgpu: ✓ is right at every size; - is an invalid model, which ONNX Runtime cannot run either;
-  † has its reason under [Exceptions](#exceptions); a blank was not run.
+- host and the columns after it: ✓ is right at every size; - is an invalid model, which ONNX Runtime cannot run either;
+  † has its reason under [Exceptions](#exceptions); a blank was not run. arm64 is `host` for 64-bit Arm, emulated by
+  QEMU. embedded runs with sanitizers. wasm runs in node, webgpu in Chromium. vulkan and opencl are devices of `host`.
 - error: the largest difference, divided by the largest magnitude of the output. Up to 1e-4 is right.
 - ratio: the time of ONNX Runtime over that of `host`, on one thread, at the largest of the four sizes. Above 1,
   deploykit is faster.
@@ -110,8 +110,8 @@ def _family(result: Result) -> str:
 
 def _table(results: Iterable[Result]) -> str:
     rows = [
-        "| architecture | exporter | dims | host | embedded | wasm | webgpu | error | ratio | build |",
-        "|---|---|---|---|---|---|---|---:|---:|---:|",
+        f"| architecture | exporter | dims | {' | '.join(TARGETS)} | error | ratio | build |",
+        "|---|---|---|" + "---|" * len(TARGETS) + "---:|---:|---:|",
     ]
     for result in results:
         marks = [MARKS[_status(result, t)] if t in result.targets else "" for t in TARGETS]

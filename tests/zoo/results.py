@@ -16,8 +16,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "zoo"
+TARGETS = ("host", "arm64", "embedded", "wasm", "webgpu", "vulkan", "opencl")
+"""The runtimes of `tests.runtimes` that exports are checked on."""
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
-"""Lines `NAME.EXPORTER TARGET: REASON`."""
+"""Lines `NAME.EXPORTER TARGET: REASON`; the target `all` stands for each."""
 MEASURED = Path(__file__).with_name("measured.json")
 STORED = ("status", "error_max", "ratio", "build", "error")
 """The keys of a target's result that are stored in `measured.json`."""
@@ -47,15 +49,18 @@ class Result:
 
 
 def read(folder: Path = FOLDER, measured: Path = MEASURED) -> dict[str, Result]:
-    """The results by `NAME.EXPORTER`, sorted: those of the runs in `folder`, and stored results for the other
-    exports."""
+    """The results by `NAME.EXPORTER`, sorted: those of the runs in `folder`, and stored results for the other exports
+    and for those that failed in `folder`."""
     found = {name: Result(name, **known) for name, known in json.loads(measured.read_text()).items()}
     for file in folder.glob("*/export.json"):
         name = file.parent.name
+        export = json.loads(file.read_text())
+        if "error" in export and name in found:
+            continue
         others = (path for path in sorted(file.parent.glob("*.json")) if path != file)
         targets = {path.stem: json.loads(path.read_text()) for path in others}
         before = found[name].targets if name in found else {}
-        found[name] = Result(name, json.loads(file.read_text()), {**before, **targets})
+        found[name] = Result(name, export, {**before, **targets})
     return dict(sorted(found.items()))
 
 
@@ -82,8 +87,13 @@ def _short(value: Any) -> Any:
 @cache
 def exceptions() -> dict[str, str]:
     """Reasons by `NAME.EXPORTER TARGET`."""
-    lines = EXCEPTIONS.read_text().splitlines()
-    return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
+    found: dict[str, str] = {}
+    for line in EXCEPTIONS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            title, reason = line.split(": ", 1)
+            name, target = title.split(" ")
+            found |= {f"{name} {one}": reason for one in (TARGETS if target == "all" else [target])}
+    return found
 
 
 def failed(results: Mapping[str, Result]) -> dict[str, str]:

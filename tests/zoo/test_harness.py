@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.runtimes import RUNTIMES
 from tests.zoo import forked, page
 from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, SIZES, Input
 from tests.zoo.check import largest, summary
 from tests.zoo.judge import verdict
-from tests.zoo.results import ROOT, Result, read, store
+from tests.zoo.results import ROOT, TARGETS, Result, exceptions, read, store
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -131,7 +132,7 @@ def test_the_page_shows_faults_and_measurements() -> None:
         "gpt2.legacy": Result("gpt2.legacy", {"error": "cannot be traced"}, {}),
     }
     text = page.text(results)
-    assert "| bert | dynamo | batch, seq | ✓ |  | **wrong** |  | 3e-07 | 2.0 | 4.4 s |" in text
+    assert "| bert | dynamo | batch, seq | ✓ |  |  | **wrong** |  |  |  | 3e-07 | 2.0 | 4.4 s |" in text
     assert "- bert.dynamo wasm: wrong: logits off by 0.3 of the scale" in text
     assert "- gpt2.legacy: cannot be traced" in text
     assert "| host | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in text
@@ -143,13 +144,17 @@ def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     crash = {"status": "crash", "error": f"cannot load {ROOT}/build/zoo/m " + "x" * 9999}
     elsewhere = {
         "bert.dynamo": Result("bert.dynamo", {"dims": ["seq"], "seconds": 3}, {"host": crash, "wasm": right}),
+        "vit.dynamo": Result("vit.dynamo", {"dims": []}, {"host": right}),
         "vit.legacy": Result("vit.legacy", {"error": "no"}, {}),
     }
     store(elsewhere, stored)
     (folder / "bert.dynamo").mkdir(parents=True)
     (folder / "bert.dynamo" / "export.json").write_text('{"dims": ["batch"]}')
     (folder / "bert.dynamo" / "host.json").write_text('{"status": "right", "judges": ["onnxruntime"]}')
+    (folder / "vit.dynamo").mkdir()
+    (folder / "vit.dynamo" / "export.json").write_text('{"error": "no"}')
     found = read(folder, stored)
+    assert found["vit.dynamo"].targets == {"host": right}
     assert found["bert.dynamo"].export == {"dims": ["batch"]}
     assert found["bert.dynamo"].targets["host"]["status"] == "right"
     assert found["bert.dynamo"].targets["wasm"] == right
@@ -157,6 +162,14 @@ def test_a_run_adds_to_what_others_found(tmp_path: Path) -> None:
     error = read(tmp_path / "none", stored)["bert.dynamo"].targets["host"]["error"]
     assert error.startswith("cannot load build/zoo/m x")
     assert len(error) < 999
+
+
+def test_a_target_of_the_zoo_is_a_runtime() -> None:
+    assert set(TARGETS) <= {runtime.name for runtime in RUNTIMES}
+
+
+def test_an_exception_may_be_for_all_targets() -> None:
+    assert {f"informer.dynamo {target}" for target in TARGETS} <= exceptions().keys()
 
 
 def test_what_onnxruntime_does_not_run_is_not_timed() -> None:

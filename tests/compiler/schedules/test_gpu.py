@@ -14,7 +14,7 @@ from tvm import ir, te, tirx, topi
 from deploykit.compiler.codegen.shaders.language import Sharing
 from deploykit.compiler.codegen.shaders.languages import language_of
 from deploykit.compiler.codegen.shaders.lowering import lower_shaders, shaders
-from deploykit.compiler.codegen.shaders.sections import Shader
+from deploykit.compiler.codegen.shaders.sections import SUBGROUPS, Shader
 from deploykit.compiler.codegen.shaders.wgsl import teams
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.lowering.lower import LoweredParts
@@ -60,12 +60,16 @@ def alone(call: ir.Call) -> object:
 
 
 def texts(func: tirx.PrimFunc) -> list[str]:
+    """The texts of the shaders of a kernel."""
+    return [shader.text() for shader in emitted(func)]
+
+
+def emitted(func: tirx.PrimFunc) -> list[Shader]:
     """The shaders of a kernel."""
-    found = []
-    for part in lower_shaders(divided(func), "k", WEBGPU).parts:
-        shader = language_of(WEBGPU).emit(part.kernel.kernel, Sharing.apart(len(part.operands)), WEBGPU)
-        found.append(shader.text())
-    return found
+    return [
+        language_of(WEBGPU).emit(part.kernel.kernel, Sharing.apart(len(part.operands)), WEBGPU)
+        for part in lower_shaders(divided(func), "k", WEBGPU).parts
+    ]
 
 
 def sample(shape: Sequence[int]) -> np.ndarray:
@@ -236,11 +240,28 @@ def test_a_value_of_a_row_is_one_variable_whatever_its_shape() -> None:
         return topi.divide(x, topi.sqrt(topi.sum(topi.multiply(x, x), axis=[0, 1], keepdims=True)))
 
     x = sample((3, 40))
-    func = kernel([(N, M)], scaled)
+    func = kernel([(3, 40)], scaled)
     run(func, [x], x / np.sqrt((x * x).sum()))
     (text,) = texts(func)
     assert "_row_0 = " in text
     assert "_row[" not in text
+
+
+def test_one_long_row_is_reduced_by_one_team_and_used_by_others() -> None:
+    def shifted(x: te.Tensor) -> te.Tensor:
+        return topi.subtract(x, topi.max(x, axis=[0, 1], keepdims=True))
+
+    assert [part.team for part in divided(kernel([(3, 40)], shifted)).parts] == [True]
+    for size in ((N, M), (3, 1 << 14)):
+        assert [part.team for part in divided(kernel([size], shifted)).parts] == [True, False]
+
+
+def test_a_team_that_is_alone_is_a_workgroup() -> None:
+    """It takes fewer steps than a subgroup."""
+    (alone,) = emitted(kernel([(N, M)], topi.sum))
+    (several,) = emitted(kernel([(N, M)], lambda x: topi.sum(x, axis=1)))
+    assert not any(section.feature for section in alone.sections)
+    assert {section.feature for section in several.sections} == {"", SUBGROUPS}
 
 
 def test_rows_whose_elements_others_need_are_no_work_of_a_team() -> None:

@@ -1,19 +1,22 @@
 """Teams: invocations that compute a row together.
 
-A team is a subgroup if the device has subgroups, else a workgroup. The number of its invocations (`size`) is only known
-when the shader runs. The invocations divide the elements of a row among them, `size` neighbours at a time. They compute
-sums and the like together (`agreed`), after which all of them have the value. An invocation cannot see what others of
-its team store.
+A team is a subgroup if the device has subgroups, else a workgroup; a team that is alone is a workgroup. The number of
+its invocations (`size`) is only known when the shader runs. The invocations divide the elements of a row among them,
+`size` neighbours at a time. They compute sums and the like together (`agreed`), after which all of them have the value.
+An invocation cannot see what others of its team store.
 
 `team_rows` takes consecutive stages that share their leading axes (softmax, normalisations, reductions along contiguous
-elements). At least one of them must reduce a whole row to one value, and no invocation may read elements that others
-stored. Temporaries with one value per row stay in the invocations; others are in the memory of the device.
+elements, and of all elements). At least one of them must reduce a whole row to one value, and no invocation may read
+elements that others stored. If there is one row, and it has more than `ALONE` elements, it takes only stages that
+reduce it: the others have work for many teams. Temporaries with one value per row stay in the invocations; others are
+in the memory of the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeVar
 
 from tvm import ir, sym, tirx
@@ -69,6 +72,9 @@ for _operator, _effect in {
     ir.register_op_attr(_operator, "TCallEffectKind", _effect)
     ir.register_op_attr(_operator, "TScriptPrinterName", _operator.removeprefix("tirx."))
     ir.register_op_attr(_operator, "TVectorizable", value=True)
+
+ALONE = 1 << 14
+"""The most elements of a row that one team computes for the whole kernel."""
 
 SHORT = 32
 """With fewer elements than this, a reduction is left to one invocation."""
@@ -132,6 +138,8 @@ def team_rows(nest: Nest, position: int) -> Rows | Declined:
             declined = rows
         elif not all(_agreeable(stage) for stage in rows.stages):
             declined = Declined(f"it reduces other types than {', '.join(DTYPES)}")
+        elif not without_units(rows.axes)[0] and any(map(_has_work_for_many, rows.stages)):
+            declined = Declined(f"one team would compute more than {ALONE} elements")
         elif not _apart(rows):
             declined = Declined("an invocation would read what others store")
         else:
@@ -151,9 +159,13 @@ def team(rows: Rows, views: Views, gpu: Gpu) -> tirx.Stmt:
 
 
 def _reduces_a_row(stage: Stage) -> bool:
-    """Whether a stage reduces enough contiguous elements."""
+    """Whether a stage reduces enough contiguous elements, or any that only one invocation would reduce otherwise."""
     reduce, units = without_units(stage.reduce)
-    if stage.combine is None or not reduce or (reduce[-1].static or SHORT) < SHORT:
+    if stage.combine is None or not reduce:
+        return False
+    if _whole(stage) and prod(axis.static or SHORT for axis in reduce) >= SHORT:
+        return True
+    if (reduce[-1].static or SHORT) < SHORT:
         return False
     found = analyse([substitute(stage.combine.source, units)], reduce)
     return any(static_stride(access.strides[-1]) == 1 for access in found)
@@ -162,6 +174,11 @@ def _reduces_a_row(stage: Stage) -> bool:
 def _whole(stage: Stage) -> bool:
     """Whether a stage of a row reduces the row to one value."""
     return stage.combine is not None and not without_units(stage.axes)[0]
+
+
+def _has_work_for_many(stage: Stage) -> bool:
+    """Whether a stage of a row computes many elements."""
+    return prod(axis.static or ALONE + 1 for axis in stage.axes) > ALONE
 
 
 def _agreeable(stage: Stage) -> bool:

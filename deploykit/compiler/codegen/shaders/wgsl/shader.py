@@ -92,7 +92,8 @@ class _Shader:
         members = ", ".join(f"{field}: i32" for field in (*fields, "threads"))
         head = f"struct Scalars {{ {members} }}\n@group(0) @binding(0) var<uniform> scalars: Scalars;\n"
         main = self._main()
-        before = (*(teams.sections(main, self.gpu) if self.kernel.team else ()), *dots.sections(main))
+        exchanged = teams.sections(main, self.gpu, alone=not parallel) if self.kernel.team else ()
+        before = (*exchanged, *dots.sections(main))
         picks = [section for array in self.memory.values() for section in array.sections(main)]
         return Shader((*before, *picks, *self._sections(head, main, "".join(section.text for section in before))))
 

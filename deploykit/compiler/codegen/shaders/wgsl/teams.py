@@ -3,7 +3,8 @@
 A shader for teams begins with two sections, one for devices with the feature `subgroups` and one for those without.
 Both declare `main`, which stores the lane of an invocation and the size of its team and calls `work` with the number of
 the team. Both also declare the functions with which a team computes a common value, such as a sum. Subgroups are
-assumed to follow the order of the invocations.
+assumed to follow the order of the invocations. A team that is alone is always a workgroup, which has more invocations
+and so takes fewer steps.
 """
 
 from __future__ import annotations
@@ -107,18 +108,17 @@ fn team_same_i32(mine: i32) -> i32 {
 """A barrier is part of the load, before and after it (W3C, "WGSL", section 17.12)."""
 
 
-def sections(text: str, gpu: Gpu) -> tuple[Section, ...]:
-    """The sections that come before `text`, a shader for teams."""
+def sections(text: str, gpu: Gpu, *, alone: bool = False) -> tuple[Section, ...]:
+    """The sections that come before `text`, a shader for teams. `alone`: there is one team."""
     limits = {"size": gpu.workgroup, "groups": gpu.groups, "parts": PARTS, "share": gpu.workgroup // PARTS}
     names = sorted(set(re.findall(r"\bteam_(add|mul|max|min)(_4|_i32_4|_i32|)\(", text)))
     same, same_of_all = (_SAME_IN_SUBGROUP, _SAME_IN_WORKGROUP) if "team_same_i32(" in text else ("", "")
+    workgroups = _WORKGROUPS.format(**limits) + same_of_all + _functions(names, _WORKGROUP_FUNCTION, limits)
+    if alone:
+        return Section(workgroups), Section(_PRIVATE)
     return (
         Section(_SUBGROUPS.format(**limits) + same + _functions(names, _SUBGROUP_FUNCTION, limits), SUBGROUPS),
-        Section(
-            _WORKGROUPS.format(**limits) + same_of_all + _functions(names, _WORKGROUP_FUNCTION, limits),
-            SUBGROUPS,
-            present=False,
-        ),
+        Section(workgroups, SUBGROUPS, present=False),
         Section(_PRIVATE),
     )
 
