@@ -46,8 +46,8 @@ _OPTIONS = (
 )
 _PLENTY = 1 << 20
 """The bytes of the arena that shows how many are used."""
-_MARGIN = 64
-"""Bytes by which the places of arenas, and so their used bytes, may differ."""
+_MARGINS = (64, 256, 1024, 4096)
+"""Bytes that an arena may need beyond those that are used in the end; the first that suffices is taken."""
 
 _SIDE = """#include <cstring>
 
@@ -142,11 +142,14 @@ class TfliteMicro:
         objects = compiled(compiler, [folder / "calls.cc"], folder, options)
         objects += compiled(compiler, [folder / "model.c", folder / "arena.c"], folder)
         failed, used = map(int, run(board, compiler, [*objects, library], folder / "arena.elf").split())
-        if failed:
-            raise DeploykitError("it has operators that are not compiled, or needs a larger arena")
-        (folder / "calls.cc").write_text(_side(used + _MARGIN))
-        made = compiled(compiler, [folder / "calls.cc"], folder, options)
-        return Side([folder / "model.c"], (), (*made, library))
+        for margin in _MARGINS:
+            if failed:
+                break
+            (folder / "calls.cc").write_text(_side(used + margin))
+            made = compiled(compiler, [folder / "calls.cc"], folder, options)
+            if run(board, compiler, [*made, *objects[1:], library], folder / "arena.elf").startswith("0 "):
+                return Side([folder / "model.c"], (), (*made, library))
+        raise DeploykitError("it has operators that are not compiled, or needs a larger arena")
 
     def _library(self, board: Board, compiler: Compiler) -> Path:
         core = board.core.name
