@@ -128,8 +128,7 @@ def _trained(paths: Sequence[Path], folder: Path) -> Iterator[Case]:
         value = coarse(model, SEED)
         (expected,) = reference.load(place)({model.graph.input[0].name: value}).values()
         dtype = "int8" if value.dtype == np.int8 else "float"
-        # Where an integer is at the border to the next one decides over classes that are about as probable: ONNX
-        # Runtime without its optimisations differs from itself by up to 31 steps.
+        # A step in front of a softmax is many behind it: libraries that round twice differ by up to 31 there.
         classes = any(node.op_type == "Softmax" for node in model.graph.node)
         yield Case(path.stem, dtype, model, value, expected, classes)
 
