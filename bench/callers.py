@@ -112,7 +112,7 @@ def measured(case: Case, callers: list[int], seconds: float, folder: Path) -> It
     with messages.status(f"measuring {case.name}"):
         onnx.save(case.make(), model)
         deploykit.build(model, dims=case.dims, output=artifact)
-        peer = load(model)
+        peer = load(model, timed=True)
         with deploykit.open(artifact) as session:
             inputs = inputs_of(case, session.manifest, case.single)
             ours, theirs = session.run(inputs), peer(inputs)

@@ -45,7 +45,7 @@ class Peer:
 
 
 def _onnxruntime(model: Path, threads: int, _: Bounds) -> Runner:
-    return reference.load(model, "onnxruntime", threads)
+    return reference.load(model, "onnxruntime", threads, timed=True)
 
 
 def _openvino(model: Path, threads: int, bounds: Bounds) -> Runner:

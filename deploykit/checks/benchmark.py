@@ -129,7 +129,7 @@ def _sides(
         sides: dict[str, Callable[[], object]] = {"deploykit": lambda: session.run(arrays)}
         if against is not None:
             path = references.model_of(Path(artifact), session.manifest, model)
-            runner = references.load(path, against, threads)
+            runner = references.load(path, against, threads, timed=True)
             padded = padded_form(session.manifest, path)
             theirs = padded.inputs(arrays) if padded else arrays
             sides[against] = lambda: runner(theirs)
