@@ -303,7 +303,8 @@ class _Integers(_Elements):
             for error, factor in zip(errors, SHORTER, strict=True):
                 step = steps[place] * np.float32(factor)
                 error[place] += np.square(self.rounded(piece, step) * step - piece).sum(axis=axis, keepdims=True)
-        return np.float32(SHORTER)[errors.argmin(axis=0)]
+        best: np.ndarray = np.asarray(SHORTER, np.float32).take(errors.argmin(axis=0))
+        return best
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         whole, column = weight
@@ -414,11 +415,16 @@ def _whole(x: te.Tensor, step: te.Tensor) -> te.Tensor:
 
 
 def _scaled(total: te.Tensor, step: te.Tensor, column: te.Tensor) -> te.Tensor:
-    """`total` (..., M, N) times the step of the row and that of the column."""
+    """`total` (..., M, N) times the step of the row and that of the column. Axes of extent 1 are broadcast."""
 
     def element(*at: ir.Expr) -> ir.Expr:
-        by_row = step(*at[len(at) - len(step.shape) : -1], const(0))
-        by_column = column(*at[len(at) - len(column.shape) : -2], const(0), at[-1])
+        by_row, by_column = (steps(*_broadcast(steps.shape, at)) for steps in (step, column))
         return total(*at).astype("float32") * by_row * by_column
 
     return compute(list(total.shape), element, name="scaled")
+
+
+def _broadcast(shape: Sequence[Any], at: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """The index in a tensor of `shape` for the element at `at` of one that it is broadcast to."""
+    own = at[len(at) - len(shape) :]
+    return [const(0) if static(extent) == 1 else index for extent, index in zip(shape, own, strict=True)]

@@ -142,7 +142,8 @@ def sum_of_octets(octets: Expr) -> Expr:
 def relaxed_probe() -> Expr:
     """Sums of two relaxed products whose second factors are beyond 7 bits. What they are is up to the engine: the
     greatest int16 where it saturates them. It only chooses between two forms with the same results."""
-    return _relaxed_pairs(*(repeated(tirx.const(number, "int8"), 16) for number in (127, -1)), 4)
+    greatest, beyond = (repeated(tirx.const(number, "int8"), 16) for number in (127, -1))
+    return _relaxed_pairs(greatest, beyond, 4)
 
 
 def _relaxed_by_pairs(probe: Expr) -> Apply:
