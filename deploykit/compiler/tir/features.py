@@ -4,10 +4,10 @@ left out, so that one kernel serves CPUs that share weights but not instructions
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.tir.rewriting import Expr
 
@@ -22,7 +22,7 @@ def cpu_has(feature: str) -> Expr:
 def resolved(func: tirx.PrimFunc, features: Collection[str]) -> tirx.PrimFunc:
     """The function for a CPU with these features (`+name`), with only those branches that it takes."""
 
-    def taken(stmt: Any) -> tirx.Stmt:
+    def taken(stmt: tirx.IfThenElse) -> tirx.Stmt:
         name = _asked(stmt.condition)
         if name is None:
             return stmt
@@ -35,7 +35,7 @@ def resolved(func: tirx.PrimFunc, features: Collection[str]) -> tirx.PrimFunc:
 
 def _asked(condition: Expr) -> str | None:
     """The feature that a condition asks for; None if it is another condition."""
-    if not isinstance(condition, ir.prim.expr.NE) or not isinstance(condition.a, ir.Call):
+    if not isinstance(condition, prim.NE) or not isinstance(condition.a, ir.Call):
         return None
     call = condition.a
     if getattr(call.op, "name", "") != "tirx.call_pure_extern":

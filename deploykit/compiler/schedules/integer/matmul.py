@@ -315,7 +315,7 @@ class Emitter:
             value = sum_of_octets(_load(place.factors, row * self.stride + index * count, count))
             return tirx.BufferStore(sums, tirx.BufferLoad(sums, every) + value, every)
 
-        total = tirx.BufferLoad(sums, [const(0)])
+        total: Expr = tirx.BufferLoad(sums, [const(0)])
         for lane in range(1, lanes):
             total = total + tirx.BufferLoad(sums, [const(lane)])
         return sequence(
