@@ -1,10 +1,14 @@
 """`make bench-web`: times web packages next to onnxruntime-web, in a page of headless Chromium, as a table.
 
     python -m bench.web [--part PART] [--filter NAME] [--device D] [--threads N] [--seconds S] [--output DIR]
+        [--quantize KIND]
 
 Part `speed`: the sides take turns of many runs: on WebAssembly with one thread each, then with two, then on WebGPU (in
 software on a machine without a GPU). `ratio` is onnxruntime-web's median time divided by ours: above 1 we are faster.
 `code` is the number of bytes that a page transfers besides the weights, with gzip.
+
+With `--quantize int8` our packages have smaller weights, and onnxruntime-web also runs the model that ONNX Runtime
+quantises dynamically, with scales for each channel. `cosine` is the similarity of our results to its float32.
 
 Part `first`: the time from navigation to the first result, on one thread. Each side has its own Chromium, first with
 empty caches, then once more with full ones. The times are medians of several browsers.
@@ -54,7 +58,7 @@ def main() -> int:
     given.output.mkdir(parents=True, exist_ok=True)
     folder = given.output.resolve()
     install(PEER, folder)
-    jobs = [_job(case, folder) for case in named(given.filter)]
+    jobs = [_job(case, folder, given.quantize) for case in named(given.filter)]
     for file in ("web.html", "first.html", "turns.mjs"):
         shutil.copyfile(Path(__file__).with_name(file), folder / file)
     parts = given.part or PARTS
@@ -102,12 +106,12 @@ def places(devices: Sequence[str], threads: Sequence[int]) -> list[tuple[str, in
     return [(device, number) for device, number in found if device in devices]
 
 
-def _job(case: Case, folder: Path) -> dict[str, Any]:
-    """Build the package of a case; returns the job for the page."""
+def _job(case: Case, folder: Path, quantize: str | None) -> dict[str, Any]:
+    """Build the package of a case, maybe with smaller weights; returns the job for the page."""
     messages.print(f"{case.name}: build")
     model = case.make()
     (folder / f"{case.name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
-    artifact = deploykit.build(model, "webgpu", case.dims, folder / case.name)
+    artifact = deploykit.build(model, "webgpu", case.dims, folder / case.name, quantize=quantize)
     assert artifact is not None
     sizes = [{"label": _label(sizes), "inputs": _inputs(case, artifact.manifest, sizes)} for sizes in case.sizes]
     allowed = max(TOLERANCE, case.tolerance.rtol, case.tolerance.atol) if case.tolerance else TOLERANCE
@@ -116,8 +120,18 @@ def _job(case: Case, folder: Path) -> dict[str, Any]:
         "folder": case.name,
         "model": f"{case.name}.onnx",
         "sizes": sizes,
-        "tolerance": allowed,
+        "tolerance": allowed if quantize is None else sys.float_info.max,
+        "quantized": None if quantize is None else _quantized(folder, case.name),
     }
+
+
+def _quantized(folder: Path, name: str) -> str:
+    """Let ONNX Runtime quantise the peer's model; returns the name of the new file."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    target = f"{name}.int8.onnx"
+    quantize_dynamic(folder / f"{name}.onnx", folder / target, per_channel=True, weight_type=QuantType.QInt8)
+    return target
 
 
 def _inputs(case: Case, manifest: Manifest, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -144,7 +158,21 @@ def _code_bytes(folder: Path, place: str) -> int:
 
 
 def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
-    shown = table("model", "sizes", "on", "deploykit", "onnxruntime-web", "ratio", "load", "its load", "code", "error")
+    shown = table(
+        "model",
+        "sizes",
+        "on",
+        "deploykit",
+        "onnxruntime-web",
+        "ratio",
+        "load",
+        "its load",
+        "code",
+        "error",
+        "its int8",
+        "ratio",
+        "cosine",
+    )
     ratios: dict[str, list[float]] = {}
     wrong = False
     for model in models:
@@ -157,7 +185,10 @@ def _show(models: Sequence[Mapping[str, Any]], folder: Path) -> int:
             ratios.setdefault(place, []).append(ratio)
             wrong = wrong or not row["error"] <= model["tolerance"]
             times = (place, f"{row['ours']:.2f} ms", f"{row['peer']:.2f} ms", f"{ratio:.2f}")
-            shown.add_row(model["name"], row["label"], *times, *_once(model, folder, index), f"{row['error']:.0e}")
+            cells: tuple[str, ...] = (*times, *_once(model, folder, index), f"{row['error']:.0e}")
+            if "narrow" in row:
+                cells += (f"{row['narrow']:.2f} ms", f"{row['narrow'] / row['ours']:.2f}", f"{row['cosine']:.4f}")
+            shown.add_row(model["name"], row["label"], *cells)
     results.print(shown)
     for place, found in ratios.items():
         results.print(f"{place}: geometric mean {mean(found):.2f}, least {min(found):.2f}")
@@ -184,6 +215,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", action="append", choices=DEVICES, help="what to time on (default: both)")
     parser.add_argument("--threads", action="append", type=int, metavar="N", help="of each side (default: 1 and 2)")
     parser.add_argument("--seconds", type=float, default=3, help="for each line of the table (default: 3)")
+    parser.add_argument("--quantize", choices=("int8",), help="build our packages with smaller weights")
     parser.add_argument("--output", type=Path, default=Path("build/bench-web"), metavar="DIR")
     return parser.parse_args()
 

@@ -310,7 +310,7 @@ def _changes(given: Mapping[str, Any], compiling: CompileOptions) -> bool:
 
 
 def _quantization(given: Mapping[str, Any], compiling: CompileOptions, target: Target, *, here: bool) -> Quantization:
-    from deploykit.compiler.graph.quantize_weights import LEAST
+    from deploykit.compiler.graph.quantize_weights import GREATEST, LEAST
     from deploykit.dynamic.files import read_samples
     from deploykit.quantization import Quantization
 
@@ -318,5 +318,5 @@ def _quantization(given: Mapping[str, Any], compiling: CompileOptions, target: T
     texts = [] if options.samples is None else read_samples(Path(options.samples))
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{options.samples} is no list of texts")
-    least = getattr(target, "least_quantized", LEAST)
-    return Quantization(options.quantize, options.head, texts, here, least, compiling)
+    least, greatest = getattr(target, "least_quantized", LEAST), getattr(target, "greatest_quantized", GREATEST)
+    return Quantization(options.quantize, options.head, texts, here, least, compiling, greatest)

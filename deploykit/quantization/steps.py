@@ -16,7 +16,7 @@ from deploykit.basics.scratch import Scratch
 from deploykit.compiler.batching.model import CellsModel
 from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.quantize_head import quantize_head
-from deploykit.compiler.graph.quantize_weights import LEAST, Quantized, quantize_weights
+from deploykit.compiler.graph.quantize_weights import GREATEST, LEAST, Quantized, quantize_weights
 from deploykit.compiler.model import ImportedModel
 from deploykit.compiler.observer import Observer
 from deploykit.errors import ToolchainError, UsageError
@@ -34,7 +34,8 @@ class Quantization:
     """The steps of a build with weights of a `kind` if they have at least `least` elements (`graph.quantize_weights`),
     and the output layer of a language model of the kind `head` (`graph.quantize_head`); None: as they are. A model of
     texts is tried on `texts`, or on `TEXTS`; others on random inputs. `runs_here` says whether the artifact does; then
-    it is the one that is measured. `compiling` is how it is compiled.
+    it is the one that is measured. `compiling` is how it is compiled. `greatest` is the greatest integer of weights in
+    int8.
 
     Raises `UsageError` for another kind."""
 
@@ -44,6 +45,7 @@ class Quantization:
     runs_here: bool = False
     least: int = LEAST
     compiling: CompileOptions = USUAL
+    greatest: float = GREATEST
     before: ImportedModel | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,7 @@ class Quantization:
         if self.head is not None:
             result = _with_head(result, find_kind(self.head), self.least)
         if self.kind is not None:
-            result = _with_kind(result, find_kind(self.kind), self.least)
+            result = _with_kind(result, find_kind(self.kind), self.least, self.greatest)
         return result if self.runs_here else replace(result, notes=(*result.notes, self.change(result)))
 
     def check(self, folder: Path) -> tuple[str, ...]:
@@ -90,11 +92,11 @@ class Quantization:
             return MEASURES[before.task.kind](old, new, self.texts or TEXTS)
 
 
-def _with_kind(model: ImportedModel, kind: Kind, least: int) -> ImportedModel:
+def _with_kind(model: ImportedModel, kind: Kind, least: int, greatest: float) -> ImportedModel:
     """The model with large weights of a kind. Raises `UsageError` if no weight can be."""
     # Products in groups are not joined: a joined weight may be no matrix.
     module = model.module if kind.grouped else join_siblings(model.module)
-    module, found = quantize_weights(module, kind.name, least)
+    module, found = quantize_weights(module, kind.name, least, greatest)
     if not found.after:
         raise UsageError(f"there is nothing to quantise: {_why_nothing(kind, found, least)}")
     changed = f"{_count(found.products, 'product')} and {_count(found.tables, 'table')}"

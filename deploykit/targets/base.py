@@ -77,7 +77,9 @@ class Target(Protocol):
     A target may also have `formats`, the forms of its artifacts, the usual one first, and `Options`, a frozen dataclass
     of what only this target can be told, as texts (`deploykit.options.option`). Where the variants depend on them,
     `configured` gives the target with these options. `least_quantized` is the fewest elements of a weight that
-    `--quantize` changes, if it is not the usual number: where all weights are small, their bytes count, too."""
+    `--quantize` changes, if it is not the usual number: where all weights are small, their bytes count, too.
+    `greatest_quantized` is the greatest integer of weights in int8, if it is not 127: where instructions take 7 bits of
+    one operand."""
 
     name: str
     description: str

@@ -8,7 +8,8 @@ As int8, a quarter of the bytes, with products of integers:
 `q(v) = round(v / step)`, and `step` is the greatest magnitude divided by 127: of a column of `w`, of a row of `table`,
 and of a row of `x`, which is quantised while the model runs. So the result of a row does not depend on other rows. A
 row of `x` with an infinity or NaN gives NaN where it has to. (Source: symmetric weights per channel with dynamic
-quantisation per token, as in ZeroQuant, Yao et al. 2022.)
+quantisation per token, as in ZeroQuant, Yao et al. 2022.) Weights may have 7 bits, for instructions that take so many
+of one operand; then, of some shorter steps, the one with the smallest squared error is taken.
 
 In groups of few bits (`operators.quantized.groups`), with products of integers as well: `q4`, `q4_1` and `q8`.
 
@@ -58,6 +59,9 @@ LEAST = 1 << 14
 
 GREATEST = 127.0
 
+SHORTER = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+"""What steps of weights in fewer than 8 bits are tried times: numbers beyond the greatest become the greatest then."""
+
 
 @dataclass
 class Quantized:
@@ -88,15 +92,19 @@ class Quantized:
         self.after += sum(part.nbytes for part in stored)
 
 
-def quantize_weights(mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST) -> tuple[ir.IRModule, Quantized]:
-    """`mod` with weights of at least `least` elements in fewer bytes, and what changed."""
+def quantize_weights(
+    mod: ir.IRModule, kind: Kind = "int8", least: int = LEAST, greatest: float = GREATEST
+) -> tuple[ir.IRModule, Quantized]:
+    """`mod` with weights of at least `least` elements in fewer bytes, and what changed. `greatest` is the greatest
+    integer of weights of the kind `int8`."""
     builder = relax.BlockBuilder(mod)
     found = Quantized()
 
     def rewrite(func: relax.Function) -> Rewrite:
-        if kind in ("int8", "fp16"):
-            form = {"int8": _Integers, "fp16": _Halves}[kind]
-            return form(mod, builder, Graph(func), found, least).rewritten
+        if kind == "int8":
+            return _Integers(mod, builder, Graph(func), found, least, greatest).rewritten
+        if kind == "fp16":
+            return _Halves(mod, builder, Graph(func), found, least).rewritten
         return Groups(mod, builder, Graph(func), found, least, kind).rewritten
 
     return rewritten(mod, builder, rewrite), found
@@ -251,7 +259,19 @@ class _Halves(_Elements):
 
 
 class _Integers(_Elements):
-    """Weights in int8, with a step for each column of a weight or row of a table."""
+    """Weights in int8, up to the integer `greatest`, with a step for each column of a weight or row of a table."""
+
+    def __init__(
+        self,
+        mod: ir.IRModule,
+        builder: relax.BlockBuilder,
+        graph: Graph,
+        found: Quantized,
+        least: int,
+        greatest: float,
+    ) -> None:
+        super().__init__(mod, builder, graph, found, least)
+        self.greatest = np.float32(greatest)
 
     def form(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, ...] | None:
         lead, shape = weight.shape[:-2], list(weight.shape)
@@ -261,13 +281,30 @@ class _Integers(_Elements):
             matrix, steps = weight[at], step[at]
             for rows, piece in pieces(matrix):
                 own = steps if axis == -2 else steps[rows]
-                np.maximum(own, np.abs(piece).max(axis=axis, keepdims=True) / np.float32(GREATEST), out=own)
+                np.maximum(own, np.abs(piece).max(axis=axis, keepdims=True) / self.greatest, out=own)
             if not np.isfinite(steps).all():
                 return None
-            divisors = np.where(steps > 0, steps, np.float32(1))
+            if self.greatest < GREATEST:
+                steps *= self.shorter(matrix, steps, axis)
             for rows, piece in pieces(matrix):
-                whole[at][rows] = np.rint(piece / (divisors if axis == -2 else divisors[rows]))
+                whole[at][rows] = self.rounded(piece, steps if axis == -2 else steps[rows])
         return whole, step
+
+    def rounded(self, piece: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """A piece of a weight in steps."""
+        whole = np.rint(piece / np.where(step > 0, step, np.float32(1)))
+        return np.clip(whole, -self.greatest, self.greatest)
+
+    def shorter(self, matrix: np.ndarray, steps: np.ndarray, axis: int) -> np.ndarray:
+        """Of `SHORTER`, what gives the steps with the smallest squared errors."""
+        errors = np.zeros((len(SHORTER), *steps.shape), np.float32)
+        for rows, piece in pieces(matrix):
+            place = slice(None) if axis == -2 else rows
+            for error, factor in zip(errors, SHORTER, strict=True):
+                step = steps[place] * np.float32(factor)
+                error[place] += np.square(self.rounded(piece, step) * step - piece).sum(axis=axis, keepdims=True)
+        best: np.ndarray = np.asarray(SHORTER, np.float32).take(errors.argmin(axis=0))
+        return best
 
     def product(self, left: relax.Expr, weight: Sequence[relax.Constant], shape: relax.ShapeExpr) -> relax.Call:
         whole, column = weight
@@ -378,11 +415,16 @@ def _whole(x: te.Tensor, step: te.Tensor) -> te.Tensor:
 
 
 def _scaled(total: te.Tensor, step: te.Tensor, column: te.Tensor) -> te.Tensor:
-    """`total` (..., M, N) times the step of the row and that of the column."""
+    """`total` (..., M, N) times the step of the row and that of the column. Axes of extent 1 are broadcast."""
 
     def element(*at: ir.Expr) -> ir.Expr:
-        by_row = step(*at[len(at) - len(step.shape) : -1], const(0))
-        by_column = column(*at[len(at) - len(column.shape) : -2], const(0), at[-1])
+        by_row, by_column = (steps(*_broadcast(steps.shape, at)) for steps in (step, column))
         return total(*at).astype("float32") * by_row * by_column
 
     return compute(list(total.shape), element, name="scaled")
+
+
+def _broadcast(shape: Sequence[Any], at: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """The index in a tensor of `shape` for the element at `at` of one that it is broadcast to."""
+    own = at[len(at) - len(shape) :]
+    return [const(0) if static(extent) == 1 else index for extent, index in zip(shape, own, strict=True)]

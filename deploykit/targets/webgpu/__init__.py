@@ -68,6 +68,10 @@ OF_DEVICES = {"wasm": CPU_MODULES, WEBGPU: (GPU_MODULE,)}
 """The modules for each device."""
 
 
+SEVEN_BITS = 63.0
+"""The greatest integer of weights that relaxed dot products of WebAssembly take."""
+
+
 @dataclass(frozen=True)
 class WebOptions(NpmOptions):
     device: str | None = option(None, "wasm or webgpu: leave out the files for the other one")
@@ -83,6 +87,8 @@ class WebTarget:
 
     def __init__(self, modules: Iterable[str] = MODULES) -> None:
         self.modules = tuple(modules)
+        if any(module in CPU_MODULES for module in self.modules):
+            self.greatest_quantized = SEVEN_BITS
         if not self.modules or not set(self.modules) <= set(MODULES):
             raise UsageError(f"the modules {list(self.modules)} are not one or more of {', '.join(MODULES)}")
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 import deploykit
+from deploykit.compiler.constants import array_of
 from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.quantize_weights import Kind, Quantized, quantize_weights
 from deploykit.compiler.model import ImportedModel
@@ -168,3 +169,40 @@ def test_a_row_of_zeros() -> None:
         found = session(**given)["y"]
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found, formula(given), atol=0.02 * np.abs(found).max())
+
+
+def test_weights_of_7_bits() -> None:
+    """No integer is beyond 63, and no column has a larger error than with the step of its greatest number."""
+    found = deploykit.load(model(), {"b": (1, 16), "s": (1, 16)})
+    _, what = quantize_weights(found.module, "int8", LEAST, greatest=63.0)
+    stored = [tuple(map(array_of, parts)) for parts in what.weights.values() if parts is not None]
+    assert len(stored) == 4
+    assert all(np.abs(integers.astype(np.int32)).max() == 63 for integers, _ in stored)
+    w = weights()["w3"]
+    integers, step = next(parts for parts in stored if parts[0].shape == w.shape)
+    usual = np.abs(w).max(axis=0) / 63
+    error, most = (np.square(whole - w).sum(axis=0) for whole in (integers * step, np.rint(w / usual) * usual))
+    assert (error <= most * 1.0001).all()
+
+
+ATTENTION = """<ir_version: 10, opset_import: ["" : 21]>
+heads (float[b, s, 64] x) => (float[b, s, 64] y) <int64[4] apart = {0, -1, 2, 32}, int64[3] together = {0, -1, 64}> {
+    q0 = MatMul(x, wq)  q1 = Reshape(q0, apart)  q = Transpose<perm = [0, 2, 1, 3]>(q1)
+    k0 = MatMul(x, wk)  k1 = Reshape(k0, apart)  k = Transpose<perm = [0, 2, 3, 1]>(k1)
+    v0 = MatMul(x, wv)  v1 = Reshape(v0, apart)  v = Transpose<perm = [0, 2, 1, 3]>(v1)
+    scores = MatMul(q, k)  p = Softmax(scores)  a = MatMul(p, v)
+    t = Transpose<perm = [0, 2, 1, 3]>(a)  y = Reshape(t, together)
+}"""
+
+
+def test_joined_products_of_a_batch() -> None:
+    """Products that are joined along a further axis, which their columns' steps have and the batch has not."""
+    given = seeded(ATTENTION, dict.fromkeys(("wq", "wk", "wv"), (64, 64)))
+    found = deploykit.load(given, {"b": (1, 16), "s": (1, 16)})
+    module, _ = quantize_weights(join_siblings(found.module), "int8", LEAST)
+    random = np.random.default_rng(0)
+    with HOST.session(found) as before, HOST.session(replace(found, module=module)) as after:
+        for b, s in ((1, 5), (3, 5), (4, 1)):
+            x = random.standard_normal((b, s, 64)).astype(np.float32)
+            expected = before(x=x)["y"]
+            assert np.linalg.norm(after(x=x)["y"] - expected) < 0.05 * np.linalg.norm(expected)

@@ -23,6 +23,7 @@ from deploykit.compiler.codegen.c.kernels import symbol
 from deploykit.compiler.codegen.native import choices, functions, local_values, pointers, rules
 from deploykit.compiler.codegen.native.cpus import CPUS, Cpu, find_cpu, host_cpu
 from deploykit.compiler.codegen.native.elf import join
+from deploykit.compiler.tir import features
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +54,8 @@ def emit_object(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: 
 
 def emit_objects(kernels: Iterable[Kernel], prefix: str, cpu: Cpu, *, fast_math: bool = False) -> list[bytes]:
     """One or more objects that together hold all kernels, in the format that linkers for the CPU take."""
-    prepared = {symbol(kernel, prefix): rules.prepare(kernel.func, cpu, fast_math=fast_math) for kernel in kernels}
+    own = {symbol(kernel, prefix): features.resolved(kernel.func, cpu.features) for kernel in kernels}
+    prepared = {name: rules.prepare(func, cpu, fast_math=fast_math) for name, func in own.items()}
     if cpu.choices is not None:
         by = cpu.choices
         prepared = {name: choices.chosen(func, by) for name, func in prepared.items()}

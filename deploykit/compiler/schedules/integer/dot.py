@@ -10,6 +10,12 @@ Left factors are stored as elements of dtype `left`; for that, `offset` is added
 dtype. A `bounded` dot saturates sums of two products to int16. It is exact if, in every pair of right factors, the
 positive and the negative ones each add up to at most 128 in magnitude (`pairs_fit`).
 
+The relaxed dot products of WebAssembly take one operand of 8 and one of 7 bits, 0 to 127. Their right factors are from
+-64 to 63 in memory, and become 7 bits by the `lift` that is added when they are loaded; the sums begin with what that
+adds. `saturating` gives the form for engines that saturate sums of two products, from their `relaxed_probe`. They are
+those for x86 without VNNI, where the form takes fewer instructions, and where V8 11.3 overwrites an operand of the
+other instruction. `otherwise` is the name of the dot product for CPUs without the feature `needs`, on the same panels.
+
 `DOTS` has the instructions by name. The `Device` says which of them a machine has, best first.
 """
 
@@ -17,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from tvm import tirx
@@ -29,8 +36,15 @@ from deploykit.compiler.tir.values import repeated
 PACKED_4X8 = "packed_4x8"
 """The dot product of GPUs: of words that four neighbouring factors already form in memory."""
 
+QUADS = "dot_i16x8_quads"
+"""The dot product of two terms, on panels for four (`quads`)."""
+
 PAIR_LIMIT = 128
 """The limit for the sum of two right factors of the same sign: 255 * 128 is the greatest such product within int16."""
+
+
+Apply: TypeAlias = Callable[[Expr, Expr, Expr, int], Expr]
+"""How an instruction adds products to sums: `apply(sums, left, right, lanes)`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,11 @@ class Dot:
     left: str
     spare: int
     bounded: bool
-    apply: Callable[[Expr, Expr, Expr, int], Expr]
+    apply: Apply
+    lift: int = 0
+    saturating: Callable[[Expr], Apply] | None = None
+    needs: str = ""
+    otherwise: str = ""
 
     def offset(self, dtype: str) -> int:
         """The number to add to an operand of `dtype` so that it can be a left factor."""
@@ -59,6 +77,8 @@ class Dot:
         if self.name == PACKED_4X8:
             fits = neighbours is not None and neighbours % self.group == 0
             return right is not None and right.shape[-1] % self.group == 0 and fits
+        if self.lift:
+            return right is not None and within(right, -self.lift, self.lift - 1)
         return not self.bounded or (right is not None and pairs_fit(right))
 
 
@@ -74,6 +94,12 @@ def pairs_fit(right: np.ndarray) -> bool:
             if int((sign[:, 0] + sign[:, 1]).max()) > PAIR_LIMIT:
                 return False
     return True
+
+
+def within(right: np.ndarray, low: int, high: int) -> bool:
+    """Whether all right factors are from `low` to `high`."""
+    parts = (piece for _, piece in pieces(right.reshape(-1, right.shape[-1])) if piece.size)
+    return all(low <= int(piece.min()) and int(piece.max()) <= high for piece in parts)
 
 
 def dot_for(device: Device, right: np.ndarray | None, neighbours: int | None) -> Dot:
@@ -96,6 +122,37 @@ _BYTE_QUADS = {width // 32: f"llvm.x86.avx512.vpdpbusd.{width}" for width in (12
 
 def _dot_i16x8(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
     return sums + _call("llvm.wasm.dot", lanes, left, right.astype(f"int16x{2 * lanes}"))
+
+
+def _relaxed_dot(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+    return _call("llvm.wasm.relaxed.dot.i8x16.i7x16.add.signed", lanes, left, right, sums)
+
+
+def _relaxed_pairs(left: Expr, right: Expr, lanes: int) -> Expr:
+    """Sums of two products in 16 bits."""
+    return tirx.call_llvm_pure_intrin(f"int16x{2 * lanes}", "llvm.wasm.relaxed.dot.i8x16.i7x16.signed", left, right)
+
+
+def sum_of_octets(octets: Expr) -> Expr:
+    """The sums of four neighbouring int8 of a vector of WebAssembly."""
+    name = "llvm.wasm.extadd.pairwise.signed"
+    return tirx.call_llvm_pure_intrin("int32x4", name, tirx.call_llvm_pure_intrin("int16x8", name, octets))
+
+
+def relaxed_probe() -> Expr:
+    """Sums of two relaxed products whose second factors are beyond 7 bits. What they are is up to the engine: the
+    greatest int16 where it saturates them. It only chooses between two forms with the same results."""
+    greatest, beyond = (repeated(tirx.const(number, "int8"), 16) for number in (127, -1))
+    return _relaxed_pairs(greatest, beyond, 4)
+
+
+def _relaxed_by_pairs(probe: Expr) -> Apply:
+    ones = probe >> repeated(tirx.const(14, "int16"), 8)  # a constant would be loaded again in each step of a loop
+
+    def apply(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
+        return sums + _call("llvm.wasm.dot", lanes, _relaxed_pairs(left, right, lanes), ones)
+
+    return apply
 
 
 def _pmaddwd(sums: Expr, left: Expr, right: Expr, lanes: int) -> Expr:
@@ -161,6 +218,19 @@ DOTS: Mapping[str, Dot] = {
         Dot("vpdpbusd", 4, "uint8", 0, False, _vpdpbusd),
         Dot("sdot", 4, "int8", 0, False, _sdot),
         Dot("dot_i16x8", 2, "int16", 1, False, _dot_i16x8),
+        Dot(
+            "relaxed_dot",
+            4,
+            "int8",
+            2,
+            False,
+            _relaxed_dot,
+            lift=64,
+            saturating=_relaxed_by_pairs,
+            needs="relaxed-simd",
+            otherwise=QUADS,
+        ),
+        Dot(QUADS, 4, "int16", 1, False, _dot_i16x8),
         Dot("paired", 2, "int16", 2, False, _paired),
         Dot("widened", 1, "int16", 2, False, _widened),
         Dot("vdpbf16ps", 2, "uint16", 0, False, _vdpbf16ps),

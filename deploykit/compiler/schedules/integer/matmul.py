@@ -28,14 +28,15 @@ from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk, pieces
-from deploykit.compiler.schedules.integer import matrices
-from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot
+from deploykit.compiler.schedules.integer import matrices, quads
+from deploykit.compiler.schedules.integer.dot import DOTS, PACKED_4X8, QUADS, Apply, Dot, relaxed_probe, sum_of_octets
 from deploykit.compiler.schedules.integer.product import Product, copied_taps, product_of
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loop, unravel
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, tallest_with_factors, zero
+from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill, tallest_with_factors, zero
+from deploykit.compiler.tir.features import cpu_has
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
 from deploykit.compiler.tir.values import as_index, bits_of, consecutive, const, dtype_of, repeated, static
 
@@ -59,30 +60,39 @@ def integer_matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
     if stage.annotations[DOT] == PACKED_4X8:
         return Declined("its right operand is packed for GPUs")
     product = product_of(stage, views)
-    return product if isinstance(product, Declined) else [Emitter(product, views, device).tasks()]
+    return product if isinstance(product, Declined) else [emitter_for(product, views, device).tasks()]
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A tile of rows: the values of the batch loops, its first row, the number of rows that exist, and the copied left
-    factors."""
+    """A tile of rows: the values of the batch loops, its first row, the number of rows that exist, the copied left
+    factors, and for each row what the lift of right factors adds to its sums."""
 
     batch: dict[ir.Var, Expr]
     tile: Tile
     row: Expr
     rows: Expr
     factors: Buffer
+    lifted: Buffer | None
 
 
 State: TypeAlias = tuple[Buffer, Expr, Expr]
 """The buffer that keeps sums between the parts of a sum, and whether a part is the first and whether it is the last."""
 
 
-class Emitter:
-    """Emits the loops of one product."""
+def emitter_for(product: Product, views: Views, device: Device) -> Emitter:
+    """The emitter for the product, with another one for CPUs without what its instruction needs."""
+    other = product.dot.otherwise
+    plain = None if not other else Emitter(replace(product, dot=DOTS[other]), views, device)
+    return Emitter(product, views, device, plain)
 
-    def __init__(self, product: Product, views: Views, device: Device) -> None:
+
+class Emitter:
+    """Emits the loops of one product. `plain` emits strips for CPUs without the feature that its instruction needs."""
+
+    def __init__(self, product: Product, views: Views, device: Device, plain: Emitter | None = None) -> None:
         self.product = product
+        self.plain = plain
         self.views = views
         self.device = device
         self.lanes = device.lanes(32)
@@ -156,7 +166,7 @@ class Emitter:
             count = code.let("panels", tirx.min(const(STRETCH), panels - first))
             start = code.let("row", tile * height)
             here = code.let("rows", tirx.min(const(height), rows - start))
-            code.add(self.strips(start, here, partial(self.strip, batch, first, count)))
+            code.add(self.strips(start, here, partial(self.either_strip, batch, first, count)))
             return code.statement()
 
         total = extents[0]
@@ -178,6 +188,16 @@ class Emitter:
             row, left = code.let("row", row + tiles * height), code.let("rows", left - tiles * height)
         return tirx.IfThenElse(count >= tallest, whole, code.statement())
 
+    def either_strip(
+        self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr, rows: Expr | None = None
+    ) -> tirx.Stmt:
+        """The strip for the CPU that code is generated for."""
+        own = self.strip(batch, first, count, height, row, rows)
+        if self.plain is None:
+            return own
+        other = self.plain.strip(batch, first, count, height, row, rows)
+        return tirx.IfThenElse(cpu_has(self.product.dot.needs), own, other)
+
     def strip(
         self, batch: dict[ir.Var, Expr], first: Expr, count: Expr, height: int, row: Expr, rows: Expr | None = None
     ) -> tirx.Stmt:
@@ -185,9 +205,10 @@ class Emitter:
         dot = self.product.dot
         tile = self.tile(height)
         factors = local("factors", tile.rows * self.stride, dot.left)
-        place = Strip(batch, tile, row, const(height) if rows is None else rows, factors)
+        lifted = local("lifted", tile.rows, "int32") if dot.lift else None
+        place = Strip(batch, tile, row, const(height) if rows is None else rows, factors, lifted)
         code = Code()
-        code.add(tirx.AllocBuffer(place.factors))
+        code.add(*(tirx.AllocBuffer(buffer) for buffer in (factors, lifted) if buffer is not None))
         depth = self.depth
         if static(depth) is not None and int(depth) <= self.part:
             code.add(self.copied(place, const(0), depth))
@@ -216,10 +237,15 @@ class Emitter:
         return self.product.dot.group * (2 if self.matrices else 1)
 
     @property
+    def filled(self) -> int:
+        """The terms of which copied rows have a whole number: those that are added to `lifted` together, if any."""
+        return self.product.dot.group * self.lanes if self.product.dot.lift else self.terms
+
+    @property
     def stride(self) -> int:
         """The elements between copied rows: not a power of two, so that rows do not compete for the same cache sets."""
         size = bits_of(self.product.dot.left) // 8
-        whole = -(-self.part // self.terms) * self.terms
+        whole = -(-self.part // self.filled) * self.filled
         return whole + (64 // size if whole * size % 512 == 0 else 0)
 
     # Left factors
@@ -264,15 +290,42 @@ class Emitter:
         return {var: substitute(value, at) for var, value in self.product.values.items()}
 
     def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
-        """What is to be done when all `terms` terms of a row are copied: the last group of floats is filled with zeros,
-        because right factors of zero do not hide what memory holds, which may be NaN."""
-        known = static(terms)
-        if self.product.sums != "float32" or self.terms == 1 or (known is not None and known % self.terms == 0):
+        """What is to be done when all `terms` terms of a row are copied. The last group of floats is filled with zeros,
+        because right factors of zero do not hide what memory holds, which may be NaN; and so is that of integers whose
+        right factors are lifted. What the lift adds to the sums of the row is computed."""
+        known, filled = static(terms), self.filled
+        if place.lifted is None and (self.product.sums != "float32" or filled == 1):
             return sequence([])
         nothing = tirx.const(0, self.product.dot.left)
-        missing = (self.terms - tirx.truncmod(terms, const(self.terms))) % self.terms
+        missing = (filled - tirx.truncmod(terms, const(filled))) % filled
         end = row * self.stride + terms
-        return loop("z", missing, lambda z: tirx.BufferStore(place.factors, nothing, [end + z]))
+        zeros = loop("z", missing, lambda z: tirx.BufferStore(place.factors, nothing, [end + z]))
+        statements = [] if known is not None and known % filled == 0 else [zeros]
+        if place.lifted is not None:
+            statements.append(self.lifted_row(place, place.lifted, row, terms))
+        return sequence(statements)
+
+    def lifted_row(self, place: Strip, lifted: Buffer, row: Expr, terms: Expr) -> tirx.Stmt:
+        """Compute what the lift of right factors adds to the sums of a row: its sum, times the lift."""
+        lanes, count = self.lanes, self.filled
+        sums = local("sums", lanes, "int32")
+        every = [consecutive(const(0), lanes)]
+
+        def add(index: Expr) -> tirx.Stmt:
+            value = sum_of_octets(_load(place.factors, row * self.stride + index * count, count))
+            return tirx.BufferStore(sums, tirx.BufferLoad(sums, every) + value, every)
+
+        total: Expr = tirx.BufferLoad(sums, [const(0)])
+        for lane in range(1, lanes):
+            total = total + tirx.BufferLoad(sums, [const(lane)])
+        return sequence(
+            [
+                tirx.AllocBuffer(sums),
+                tirx.BufferStore(sums, repeated(tirx.const(0, "int32"), lanes), every),
+                loop("c", tirx.truncdiv(terms + (count - 1), const(count)), add),
+                tirx.BufferStore(lifted, total * self.product.dot.lift, [row]),
+            ]
+        )
 
     def copied_run(
         self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
@@ -298,16 +351,26 @@ class Emitter:
         groups = code.let("groups", tirx.truncdiv(terms + (dot.group - 1), const(dot.group)))
         base = code.let("weights", self.panel_offset(place, panel) + tirx.truncdiv(start, const(dot.group)) * self.step)
         steps = self.steps(place, sums, base, groups)
+        lifted = place.lifted
+        if lifted is None:
+            begin = zero(tile, sums)
+        else:
+            begin = fill(tile, sums, lambda r, _c: tirx.const(0, "int32") - tirx.BufferLoad(lifted, [r]))
         if state is None:
-            code.add(tirx.AllocBuffer(sums), zero(tile, sums), steps, self.finished(sums, place, panel))
+            code.add(tirx.AllocBuffer(sums), begin, steps, self.finished(sums, place, panel))
             return code.statement()
         kept, is_first, is_last = state
         at = slot * (tile.rows * tile.columns)
-        again = each_vector(tile, lambda _r, _c, j: tirx.BufferStore(sums, tirx.BufferLoad(kept, [at + j]), [j]))
+
+        def before(r: Expr, j: Expr) -> Expr:
+            value = tirx.BufferLoad(kept, [at + j])
+            return value if lifted is None else value - tirx.BufferLoad(lifted, [r])
+
+        again = each_vector(tile, lambda r, _c, j: tirx.BufferStore(sums, before(r, j), [j]))
         keep = each_vector(tile, lambda _r, _c, j: tirx.BufferStore(kept, tirx.BufferLoad(sums, [j]), [at + j]))
         code.add(
             tirx.AllocBuffer(sums),
-            tirx.IfThenElse(is_first, zero(tile, sums), again),
+            tirx.IfThenElse(is_first, begin, again),
             steps,
             tirx.IfThenElse(is_last, self.finished(sums, place, panel), keep),
         )
@@ -335,11 +398,23 @@ class Emitter:
             left, right = matrices.Rows(place.factors, self.stride), partial(self.right, base)
             return matrices.steps(self.device, place.tile, sums, groups, left, right)
 
-        def single(g: Expr) -> tirx.Stmt:
-            return self.step_of(
-                place, sums, base, g, lambda i: _load(place.factors, g * dot.group + i * self.stride, dot.group)
-            )
+        def group(g: Expr, i: int) -> Expr:
+            return _load(place.factors, g * dot.group + i * self.stride, dot.group)
 
+        if dot.name == QUADS:
+            return quads.steps(place.tile, dot, sums, groups, group, partial(self.right_half, base))
+
+        def single(g: Expr, apply: Apply = dot.apply) -> tirx.Stmt:
+            return self.step_of(place, sums, base, g, partial(group, g), apply)
+
+        if dot.saturating is not None:
+            probe = local("probe", 2 * self.lanes, "int16")
+            at = [consecutive(const(0), 2 * self.lanes)]
+            pairs = dot.saturating(tirx.BufferLoad(probe, at))
+            fewer = loop("g", groups, partial(single, apply=pairs))
+            saturates = tirx.BufferLoad(probe, [const(0)]) == tirx.const(32767, "int16")
+            either = tirx.IfThenElse(saturates, fewer, loop("g", groups, single))
+            return sequence([tirx.AllocBuffer(probe), tirx.BufferStore(probe, relaxed_probe(), at), either])
         if count == 1:
             return loop("g", groups, single)
         held = local("held", rows * count, "int32")
@@ -351,7 +426,10 @@ class Emitter:
                 vector = _load(place.factors, start * dot.group + i * self.stride, count * dot.group)
                 value = tirx.reinterpret(f"int32x{count}", vector)
                 loads.append(tirx.BufferStore(held, value, [consecutive(const(i * count), count)]))
-            added = [self.step_of(place, sums, base, start + s, partial(_held, held, count, s)) for s in range(count)]
+            added = [
+                self.step_of(place, sums, base, start + s, partial(_held, held, count, s), dot.apply)
+                for s in range(count)
+            ]
             return sequence([tirx.AllocBuffer(held), *loads, *added])
 
         known = static(groups)
@@ -361,7 +439,9 @@ class Emitter:
             return main
         return sequence([main, loop("g", groups - whole * count, lambda g: single(whole * count + g))])
 
-    def step_of(self, place: Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr]) -> tirx.Stmt:
+    def step_of(
+        self, place: Strip, sums: Buffer, base: Expr, g: Expr, group: Callable[[int], Expr], apply: Apply
+    ) -> tirx.Stmt:
         """Add one group of products to every sum; `group` gives that of the left factors of a row."""
         dot, lanes = self.product.dot, self.lanes
         statements: list[tirx.Stmt] = []
@@ -370,14 +450,21 @@ class Emitter:
             for v in range(self.vectors):
                 right = self.right(base, g, v)
                 at = consecutive(const(i * place.tile.columns + v * lanes), lanes)
-                value = dot.apply(tirx.BufferLoad(sums, [at]), left, right, lanes)
+                value = apply(tirx.BufferLoad(sums, [at]), left, right, lanes)
                 statements.append(tirx.BufferStore(sums, value, [at]))
         return sequence(statements)
 
     def right(self, base: Expr, g: Expr, v: int) -> Expr:
         """The right factors of a group in the columns of a vector."""
-        spread, source = self.lanes * self.product.dot.group, self.product.right.source
-        return _load(self.views.flat(source), base + g * self.step + v * spread, spread)
+        dot, source = self.product.dot, self.product.right.source
+        spread = self.lanes * dot.group
+        factors = _load(self.views.flat(source), base + g * self.step + v * spread, spread)
+        return factors + repeated(tirx.const(dot.lift, "int8"), spread) if dot.lift else factors
+
+    def right_half(self, base: Expr, g: Expr, v: int, half: int) -> Expr:
+        """The right factors of a group in half of the columns of a vector."""
+        spread = self.lanes * self.product.dot.group // 2
+        return _load(self.views.flat(self.product.right.source), base + g * self.step + (2 * v + half) * spread, spread)
 
     # Results
 
