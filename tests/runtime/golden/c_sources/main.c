@@ -107,6 +107,12 @@ static dk_status run(void) {
         fill(&inputs[index]);
     }
     status = mlp_init(&model, &mlp_weights, MLP_WEIGHTS_BYTES, arena, sizeof arena);
+#ifdef DK_GUARDED
+    if (status == DK_OK) {
+        extern unsigned char DK_STACK_END[]; /* of the linker script */
+        status = dk_guard_stack(&model.base, DK_STACK_END);
+    }
+#endif
     if (status == DK_OK) {
         status = mlp_run(&model, inputs, outputs);
     }

@@ -164,7 +164,7 @@ static dk_status steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* out
     mlp_matmul_4x3(active, v, y, batch);
     DK_END_STEPS
 
-    DK_PROFILED_ALL;
+    DK_LAST_STEP;
     (void)dk_describe_output(base->descriptor, 0, &outputs[0]);
     outputs[0].shape[0] = batch;
     outputs[0].shape[1] = 3;
@@ -196,7 +196,7 @@ dk_status mlp_run(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs)
 
 #ifdef DK_SLICED
 dk_status mlp_run_steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* outputs, int32_t count) {
-    dk_status status = model == NULL ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
+    dk_status status = (model == NULL) ? DK_ERROR_USAGE : dk_begin_call(&model->base, &mlp_descriptor);
     if (status != DK_OK) {
         return status;
     }
@@ -204,7 +204,7 @@ dk_status mlp_run_steps(mlp_model* model, const dk_tensor* inputs, dk_tensor* ou
     if (status == DK_OK) {
         status = dk_begin_slice(&model->base, inputs, outputs, count);
     }
-    if (status == DK_OK && model->base.resume == 0) {
+    if ((status == DK_OK) && (model->base.resume == 0)) {
         status = prepare(model, inputs, outputs);
     }
     if (status == DK_OK) {
