@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto
 
 import deploykit as dk
 from bench.models import MODELS
+from deploykit.checks import reference
 from tests.seeded import seeded
 
 CONVOLUTIONS = """<ir_version: 8, opset_import: ["" : 17]> net (float[b, 3, 8, 9] image) => (float[b, 5] scores) {
@@ -48,8 +48,7 @@ def samples(path: Path, count: int = 20, **changed: Any) -> Path:
 
 
 def ran(model: Path, image: np.ndarray) -> np.ndarray:
-    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    (result,) = session.run(None, {session.get_inputs()[0].name: image})
+    (result,) = reference.load(model)({onnx.load(model).graph.input[0].name: image}).values()
     return np.asarray(result)
 
 

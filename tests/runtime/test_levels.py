@@ -121,7 +121,10 @@ def test_sanitizers_accept_artifacts_with_levels(build: Callable[[str], Artifact
 
 
 def test_a_cpu_that_lacks_instructions_is_refused(build: Callable[[str], Artifact]) -> None:
-    missing = sorted(CHECKED[host_cpu().triple] - set(host_cpu().requires))
+    # What no kernel uses is not asked for: these have no products of tiles.
+    missing = sorted(
+        name for name in CHECKED[host_cpu().triple] - set(host_cpu().requires) if not name.startswith("amx")
+    )
     if not missing:
         pytest.skip("this CPU has everything")
     base = "x86-64-v2" if host_cpu().triple.startswith("x86") else "armv8-a"

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from tvm import ir, te, tirx
 
 from deploykit.compiler.dims.expressions import IntExpr
-from deploykit.compiler.operators.building.channels import first_of
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
@@ -37,6 +36,7 @@ from deploykit.compiler.operators.building.integers import (
     minimum,
     truth,
 )
+from deploykit.compiler.operators.building.moved import first_of
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, lowest
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import Windows

@@ -188,10 +188,16 @@ def test_at_every_place(check: Check, name: str) -> None:
     with np.errstate(all="ignore"):
         wanted = [case.of(*run.values()) for run in runs]
     with check.session(parse(case.text(), opset=17), *runs) as session:
-        for run, want in zip(runs, wanted, strict=True):
-            got = session.run(run)["y"]
+        for run, exact in zip(runs, wanted, strict=True):
+            got, want = session.run(run)["y"], exact
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             atol = max(case.rtol, TINY)
+            if check.runtime.devices or check.runtime.device:  # GPUs may take subnormal numbers for 0
+                with np.errstate(all="ignore"):
+                    coarse = case.of(*(np.where(np.abs(v) < TINY, v * np.float32(0), v) for v in run.values()))
+                if coarse.dtype.kind == "f":
+                    near = np.isclose(got, coarse, rtol=case.rtol, atol=atol, equal_nan=True)
+                    want = np.where(near & (np.abs(run["x"]) < TINY), got, want)
             np.testing.assert_allclose(got, want, rtol=case.rtol, atol=atol, err_msg=f"{run['x'].shape}")
 
 

@@ -23,7 +23,7 @@ from tvm import ir, te, tirx
 
 from deploykit.compiler.dims import free_vars
 from deploykit.compiler.dtypes import storage_dtype
-from deploykit.compiler.operators.building.channels import all_last, first_of
+from deploykit.compiler.operators.building.channels import all_last
 from deploykit.compiler.operators.building.conversion import load, store
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import (
@@ -37,6 +37,7 @@ from deploykit.compiler.operators.building.integers import (
     less_equal,
     select,
 )
+from deploykit.compiler.operators.building.moved import first_of
 from deploykit.compiler.operators.building.value import Table, Value
 from deploykit.compiler.tir.heavy import is_heavy
 from deploykit.compiler.tir.inexact import inexact

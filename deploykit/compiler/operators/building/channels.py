@@ -9,7 +9,6 @@ needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.operators.building.value import Value
@@ -18,25 +17,9 @@ if TYPE_CHECKING:
     from deploykit.compiler.operators.building.context import Context
 
 
-def first_of(last: Value) -> Value:
-    """A value of shape (N, C, ...) with the elements of `last` (N, ..., C)."""
-    n, *spatial, channels = last.shape
-    return Value(last.dtype, (n, channels, *spatial), last=last)
-
-
 def last_of(ctx: Context, value: Value) -> Value:
     """`value` (N, C, ...) with its channels last."""
     return value.last if value.last is not None else ctx.transpose(value, [0, *range(2, value.rank), 1])
-
-
-def channels_moved(value: Value, order: Sequence[int]) -> Value | None:
-    """`value` transposed, if that moves its channels only and costs nothing; else `None`."""
-    spatial = range(1, value.rank - 1)
-    if value.last is not None and list(order) == [0, *(axis + 1 for axis in spatial), 1]:
-        return replace(value.last, inexact=value.inexact)
-    if value.dtype not in ("int8", "uint8") or list(order) != [0, value.rank - 1, *spatial] or not spatial:
-        return None
-    return first_of(value)
 
 
 def all_last(ctx: Context, values: Sequence[Value]) -> list[Value] | None:

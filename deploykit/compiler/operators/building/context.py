@@ -17,11 +17,11 @@ from deploykit.compiler.dims.facts import Facts
 from deploykit.compiler.dims.formulas import to_text
 from deploykit.compiler.dtypes import numpy_dtype, storage_dtype, stored_elements
 from deploykit.compiler.model import DataDim, Requirement
-from deploykit.compiler.operators.building.channels import channels_moved
 from deploykit.compiler.operators.building.copies import converted, converting, transposed, transposing
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import check_shape, is_plain
+from deploykit.compiler.operators.building.moved import channels_moved
 from deploykit.compiler.operators.building.value import Value, constant, known
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ from tvm import ir, relax, te, tirx
 from deploykit.compiler.dims.expressions import IntExpr
 from deploykit.compiler.operators.building import integer_calls
 from deploykit.compiler.operators.building.broadcast import broadcast_shapes, elementwise
-from deploykit.compiler.operators.building.channels import first_of, last_of
+from deploykit.compiler.operators.building.channels import last_of
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.expressions import compute, reduce_axis
 from deploykit.compiler.operators.building.integers import equal, is_plain
+from deploykit.compiler.operators.building.moved import first_of
 from deploykit.compiler.operators.building.value import Value
 from deploykit.compiler.operators.building.windows import Windows
 

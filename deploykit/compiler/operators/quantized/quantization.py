@@ -25,12 +25,12 @@ from tvm import ir, te, tirx
 from deploykit.compiler.dtypes import is_narrow_float
 from deploykit.compiler.operators.building.axes import from_front
 from deploykit.compiler.operators.building.broadcast import elementwise
-from deploykit.compiler.operators.building.channels import first_of
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.conversion import compute_dtype, load, store
 from deploykit.compiler.operators.building.errors import Unsupported
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import equal, expr
+from deploykit.compiler.operators.building.moved import first_of
 from deploykit.compiler.operators.building.reduce_axes import MAXIMUM, MINIMUM, reduce_axes
 from deploykit.compiler.operators.building.value import Quantized, Value
 from deploykit.compiler.operators.elementwise import is_float, like

@@ -12,10 +12,10 @@ import numpy as np
 from tvm import ir, te, tirx
 
 from deploykit.compiler.operators.building.broadcast import elementwise
-from deploykit.compiler.operators.building.channels import first_of
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.expressions import compute
 from deploykit.compiler.operators.building.integers import is_plain
+from deploykit.compiler.operators.building.moved import first_of
 from deploykit.compiler.operators.building.value import Quantized, Table, Value, constant
 from deploykit.compiler.operators.quantized.numbers import RANGES, quantized
 
