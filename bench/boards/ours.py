@@ -78,7 +78,7 @@ def _calls(manifest: Manifest, headers: Sequence[Path]) -> str:
 
 
 def _array(name: str, port: PortEntry) -> str:
-    kind = {"float32": "float", "int8": "signed char"}[port.dtype]
+    kind = {"float32": "float", "int8": "signed char", "int16": "short"}[port.dtype]
     return f"{kind} {name}{''.join(f'[{extent}]' for extent in port.shape)}"
 
 

@@ -1,4 +1,4 @@
-"""`deploykit quantize`: an ONNX file of floats in, one of 8-bit integers out."""
+"""`deploykit quantize`: an ONNX file of floats in, one of integers out."""
 
 from __future__ import annotations
 
@@ -27,11 +27,19 @@ class Method(StrEnum):
     ENTROPY = "entropy"
 
 
+class Activations(StrEnum):
+    """What intermediate results are."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+
+
 class Ends(StrEnum):
     """What inputs and outputs are."""
 
     FLOAT = "float"
     INT8 = "int8"
+    INT16 = "int16"
 
 
 @verb
@@ -64,16 +72,22 @@ def quantize(
             show_default=False,
         ),
     ] = None,
+    activations: Annotated[
+        Activations,
+        typer.Option(
+            "--activations", help="What intermediate results are; int16 takes twice the memory and loses less."
+        ),
+    ] = Activations.INT8,
     ends: Annotated[
         Ends,
-        typer.Option("--io", help="What inputs and outputs are; int8 leaves out the conversions at both ends."),
+        typer.Option("--io", help="What inputs and outputs are; integers leave out the conversions at both ends."),
     ] = Ends.FLOAT,
     json_output: Json = False,
 ) -> None:
-    """Make an ONNX file of 8-bit integers, with ranges of activations from samples; print what it loses.
+    """Make an ONNX file of integers, with ranges of activations from samples; print what it loses.
 
-    The file is in QDQ form: weights are symmetric int8 with a scale for each channel, activations int8 with a zero
-    point. Of five runs or more, one in five is held out of calibration, and accuracy is measured on these.
+    The file is in QDQ form: weights are symmetric int8 with a scale for each channel, activations int8 or int16 with a
+    zero point. Of five runs or more, one in five is held out of calibration, and accuracy is measured on these.
 
       deploykit quantize model.onnx --calibrate inputs.npz -o int8.onnx
     """
@@ -88,6 +102,7 @@ def quantize(
             output,
             method=method.value,
             keep=keep or (),
+            activations=activations.value,
             ends=ends.value,
             on_step=status.update,
         )

@@ -1,4 +1,4 @@
-"""`deploykit quantize`: from floats to 8-bit integers, and what it refuses."""
+"""`deploykit quantize`: from floats to integers, and what it refuses."""
 
 from __future__ import annotations
 
@@ -81,24 +81,44 @@ def test_the_model_is_quantised_and_compared(
         assert not onnx.numpy_helper.to_array(scales[node.input[2]]).any(), "symmetric"
 
 
-@pytest.mark.parametrize("target", ["host", "embedded"])
+@pytest.mark.parametrize(("target", "dtype"), [("host", "int8"), ("embedded", "int8"), ("embedded", "int16")])
 def test_ends_of_integers_reach_the_artifact(
-    deploykit: Callable[..., Any], model: Path, tmp_path: Path, target: str
+    deploykit: Callable[..., Any], model: Path, tmp_path: Path, target: str, dtype: str
 ) -> None:
-    place = tmp_path / "int8.onnx"
-    done = deploykit("quantize", model, "--calibrate", samples(tmp_path / "in.npz"), "-o", place, "--io", "int8")
+    place, given = tmp_path / "integers.onnx", samples(tmp_path / "in.npz")
+    done = deploykit("quantize", model, "--calibrate", given, "-o", place, "--activations", dtype, "--io", dtype)
     assert done.code == 0, " ".join(done.err.split())
     artifact = dk.build(place, target, {"b": (1, 7)}, tmp_path / "artifact", check=True)
     (image,), (scores,) = artifact.manifest.inputs, artifact.manifest.outputs
-    assert (image.dtype, scores.dtype) == ("int8", "int8")
+    assert (image.dtype, scores.dtype) == (dtype, dtype)
     assert image.quantization is not None
     assert scores.quantization is not None
     floats = np.random.default_rng(1).standard_normal((7, 3, 8, 9), np.float32)
-    integers = np.clip(np.rint(floats / image.quantization.scale) + image.quantization.zero_point, -128, 127)
+    integers = np.rint(floats / image.quantization.scale) + image.quantization.zero_point
+    ends = np.iinfo(dtype)
     with dk.open(tmp_path / "artifact") as session:
-        result = session(image=integers.astype(np.int8))["scores"].astype(np.float64)
+        result = session(image=np.clip(integers, ends.min, ends.max).astype(dtype))["scores"].astype(np.float64)
     numbers = (result - scores.quantization.zero_point) * scores.quantization.scale
     np.testing.assert_allclose(numbers, ran(model, floats), atol=0.05)
+
+
+def test_16_bits_lose_less_than_8(deploykit: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    largest = {}
+    for dtype in ("int8", "int16"):
+        place = tmp_path / f"{dtype}.onnx"
+        given = ("--calibrate", samples(tmp_path / "in.npz"), "--activations", dtype)
+        done = deploykit("quantize", model, *given, "-o", place, "--json")
+        assert done.code == 0, " ".join(done.err.split())
+        largest[dtype] = done.document["outputs"][0]["largest"]
+        dk.build(place, "embedded", {"b": (1, 3)}, tmp_path / dtype, cpu="cortex-m4")
+        assert "requantize(" in (tmp_path / dtype / "kernels.c").read_text()
+    graph = onnx.load(tmp_path / "int16.onnx").graph
+    (relu,) = (node for node in graph.node if node.op_type == "Relu")
+    assert [node.op_type for node in graph.node if relu.input[0] in node.output] == ["Conv"]
+    zeros = [onnx.numpy_helper.to_array(t) for t in graph.initializer if t.data_type == TensorProto.INT16]
+    assert zeros
+    assert not any(zero.any() for zero in zeros), "symmetric"
+    assert largest["int16"] < largest["int8"]
 
 
 def test_what_is_kept_stays_in_floats(deploykit: Callable[..., Any], model: Path, tmp_path: Path) -> None:
@@ -189,6 +209,7 @@ def test_other_wrong_use(deploykit: Callable[..., Any], model: Path, tmp_path: P
         ("--calibrate", text): "is no .npz file of numbers",
         ("--calibrate", given, "--keep", "Gem"): "no node, result or operator 'Gem'",
         ("--calibrate", given, "-o", model): "it is the model itself",
+        ("--calibrate", given, "--io", "int16"): "inputs and outputs are int8 or float: not int16",
         ("--calibrate", given, "-o", tmp_path / "no" / "int8.onnx"): "there is no folder",
     }.items():
         done = deploykit("quantize", model, "-o", place, *arguments)

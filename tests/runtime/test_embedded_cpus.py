@@ -65,7 +65,9 @@ def quantized(folder: Path, kind: QuantType, *, per_channel: bool) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False)])
+@pytest.mark.parametrize(
+    ("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False), (QuantType.QInt16, True)]
+)
 def test_results_have_the_same_bits_for_all_cpus(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
     """For symbolic batches and heights; 'generic' has neither these kernels nor requantisation in integers."""
     path = quantized(tmp_path, kind, per_channel=per_channel)
@@ -78,8 +80,9 @@ def test_results_have_the_same_bits_for_all_cpus(kind: QuantType, per_channel: b
             results[cpu] = [session(x=x)["y"] for x in inputs]
     text = {cpu: (tmp_path / cpu / "kernels.c").read_text() for cpu in results}
     assert ["requantize_near_tie" in text[cpu] for cpu in results] == [False, True, True, False]
-    assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True, False]
-    assert [" multiply_rows(" in text[cpu] for cpu in results] == [False, False, False, True]
+    wide = kind is QuantType.QInt16
+    assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True, wide]
+    assert [" multiply_rows(" in text[cpu] for cpu in results] == [False, False, False, not wide]
     for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
         for own, generic in zip(results[cpu], results["generic"], strict=True):
             np.testing.assert_array_equal(own, generic)

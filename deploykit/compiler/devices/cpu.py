@@ -128,7 +128,7 @@ X86_64_V4 = Device(
     dots=("pmaddubsw", "pmaddwd"),
     bf16="bf16_widened",
 )
-X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd",), features=("avx512vnni",))
+X86_64_V4_VNNI = replace(X86_64_V4, name="x86-64-v4-vnni", dots=("vpdpbusd", "pmaddwd"), features=("avx512vnni",))
 X86_64_V4_BF16 = replace(X86_64_V4_VNNI, name="x86-64-v4-bf16", bf16="vdpbf16ps", features=("avx512vnni", "avx512bf16"))
 X86_64_V4_AMX = replace(
     X86_64_V4_BF16,
@@ -152,7 +152,7 @@ ARM64 = Device(
 )
 
 ARM64_DOTPROD = replace(
-    ARM64, name="arm64-dotprod", dots=("sdot",), features=("dotprod",), group_dots=("sdot", "paired")
+    ARM64, name="arm64-dotprod", dots=("sdot", "widened"), features=("dotprod",), group_dots=("sdot", "paired")
 )
 
 ARM64_I8MM = replace(ARM64_DOTPROD, name="arm64-i8mm", matrices="smmla", features=("dotprod", "i8mm"))

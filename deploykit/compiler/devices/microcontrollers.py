@@ -22,7 +22,7 @@ FLOATS = replace(SCALAR, name="floats", float_sums=20)
 FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
 """Both."""
 
-HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False, fours=True)
+HELIUM = replace(PAIRS, name="helium", dots=("vmladava", "smlad"), fixed_point=False, fours=True)
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {

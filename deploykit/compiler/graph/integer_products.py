@@ -1,4 +1,4 @@
-"""Replaces exact products of 8-bit integers by kernels.
+"""Replaces exact products of integers, of which the right ones have 8 bits, by kernels.
 
 The calls that `operators.building.integer_calls` describes become `call_tir` of the anchors in
 `operators.anchors.integer`. Right operands that are constant are packed at build time.
@@ -76,8 +76,9 @@ def _product(
     a convolution, of all its groups. Each `neighbours` of a row's left factors are next to each other in memory. If the
     instruction needs an offset on the left operand, a further kernel subtracts its contribution."""
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
-    dot = dot_for(device, known, neighbours)
-    packing = _packing(device, dot, str(left.ty.dtype), static(right.ty.shape[-1]))
+    dtype = str(left.ty.dtype)
+    dot = dot_for(device, dtype, known, neighbours)
+    packing = _packing(device, dot, dtype, static(right.ty.shape[-1]))
     if known is not None:
         panels = constant(packed_array(known, packing))
         packed_weights.append(Packed(right, panels, partial(place, packing)))
@@ -129,7 +130,7 @@ def _conv(builder: relax.BlockBuilder, call: relax.Call, device: Device, packed_
         build = partial(integer_depthwise, taps=taps, padding=padding)
         return call_te(builder, build, data, own, zero, name="integer_depthwise")
     data = padded_once(builder, data, zero, padding)
-    array, groups = _joined(array, geometry.groups, device)
+    array, groups = _joined(array, geometry.groups, device, str(data.ty.dtype))
     matrix = array.reshape(groups, outputs // groups, -1).swapaxes(1, 2)
     weights = constant(np.ascontiguousarray(matrix if groups > 1 else matrix[0]))
     # Words of four factors, as GPUs multiply them, do not know where a group begins.
@@ -153,11 +154,11 @@ def product_over(taps: Taps, groups: int = 1) -> Build:
     return partial(partial, integer_conv, taps=taps, groups=groups)
 
 
-def _joined(array: np.ndarray, groups: int, device: Device) -> tuple[np.ndarray, int]:
+def _joined(array: np.ndarray, groups: int, device: Device, left: str) -> tuple[np.ndarray, int]:
     """Filters `[O, *kernel, C / groups]` with neighbouring groups as one, with zeros for the channels of the others,
     and the number of groups that there are then."""
     outputs, channels = len(array) // groups, array.shape[-1]
-    together = _together(groups, outputs, channels, device)
+    together = _together(groups, outputs, channels, device, left)
     if together == 1:
         return array, groups
     joined = np.zeros((*array.shape[:-1], together * channels), array.dtype)
@@ -167,12 +168,12 @@ def _joined(array: np.ndarray, groups: int, device: Device) -> tuple[np.ndarray,
     return joined, groups // together
 
 
-def _together(groups: int, outputs: int, channels: int, device: Device) -> int:
+def _together(groups: int, outputs: int, channels: int, device: Device, left: str) -> int:
     """How many groups of a convolution are computed as one. They fill columns of a panel that would be empty; without
     vectors, where copies of a few left factors cost more than products, they also fill a step's terms."""
     if device.dots[0] == PACKED_4X8:
         return 1
-    dot = dot_for(device, None, None)
+    dot = dot_for(device, left, None, None)
     if device.vector_bits:
         width, terms = device.lanes(32), 0
     else:

@@ -29,7 +29,7 @@ def requantization_of(value: Expr) -> Requantization | None:
     """What `value` computes, if it is requantisation and nothing else."""
     zero = 0
     dtype = dtype_of(value)
-    if dtype not in ("int8", "uint8") or not isinstance(value, prim.Cast):
+    if dtype not in ("int8", "uint8", "int16") or not isinstance(value, prim.Cast):
         return None
     value = value.value
     if isinstance(value, prim.Add | prim.Sub) and isinstance(value.b, prim.IntImm):

@@ -21,7 +21,7 @@ def with_integer_ends(model: onnx.ModelProto) -> list[str]:
     changed = {value.name for value in model.graph.input if _input(model.graph, value)}
     changed |= {value.name for value in model.graph.output if _output(model.graph, value)}
     if not changed:
-        raise UsageError("no input and no output of the quantised model is converted at its end: leave out --io int8")
+        raise UsageError("no input and no output of the quantised model is converted at its end: leave out --io")
     return [value.name for value in ends if value.name not in changed]
 
 

@@ -1,6 +1,7 @@
 """`quantize`: a model in QDQ form by ONNX Runtime's quantiser, whole or not at all.
 
-Weights are symmetric int8 with a scale for each output channel, activations int8 with one scale and a zero point. The
+Weights are symmetric int8 with a scale for each output channel. Activations are int8 with one scale and a zero point,
+or symmetric int16 with one scale. The
 model is prepared first: constants are folded, batch norms become part of convolutions, shapes are inferred. Where there
 are enough samples, a part of them is held out of calibration, and accuracy is measured on that part.
 """
@@ -32,6 +33,7 @@ from deploykit.quantization.static.accuracy import (
     layers_that_lose_most,
     outputs_accuracy,
 )
+from deploykit.quantization.static.clips import clip_before_rounding
 from deploykit.quantization.static.ends import with_integer_ends
 from deploykit.quantization.static.samples import Feed, inputs_of, read_samples
 
@@ -39,7 +41,9 @@ METHODS = ("minmax", "percentile", "entropy")
 """How a range is found from the numbers of a tensor: all of them, all but the outermost 0.001 %, or the range that
 loses least information."""
 
-Ends = Literal["float", "int8"]
+Activations = Literal["int8", "int16"]
+
+Ends = Literal["float", "int8", "int16"]
 
 _CALIBRATION = {"minmax": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
 
@@ -77,22 +81,26 @@ def quantize(
     *,
     method: str = "minmax",
     keep: Sequence[str] = (),
+    activations: Activations = "int8",
     ends: Ends = "float",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Quantized:
-    """Write the ONNX file `model` to `output` with 8-bit integers. `calibrate` are .npz files, or folders of them
-    (`samples`). Nodes in `keep`, given by name, by the name of a result, or by operator, stay in float. With `ends`
-    "int8" the inputs and outputs are integers, too. `on_step` is told what is being done.
+    """Write the ONNX file `model` to `output` with weights of 8-bit integers, and `activations` of 8 or 16 bits.
+    `calibrate` are .npz files, or folders of them (`samples`). Nodes in `keep`, given by name, by the name of a result,
+    or by operator, stay in float. With `ends` other than "float" the inputs and outputs are these integers, too.
+    `on_step` is told what is being done.
 
     Raises:
         UsageError: a file cannot be read or does not fit the model, a name in `keep` is unknown, the output is the
-            model, or there is nothing to quantise.
+            model, the ends have another dtype than the activations, or there is nothing to quantise.
         UnsupportedModelError: ONNX Runtime cannot run or quantise the model.
         ToolchainError: ONNX Runtime is not installed.
     """
     source, target = Path(model), Path(output)
     if method not in METHODS:
         raise UsageError(f"there is no method '{method}'; choose from {', '.join(METHODS)}")
+    if ends not in ("float", activations):
+        raise UsageError(f"activations are {activations}, so inputs and outputs are {activations} or float: not {ends}")
     if not target.parent.is_dir():
         raise UsageError(f"cannot write {target}: there is no folder {target.parent}")
     if target.is_dir() or (target.exists() and target.samefile(source)):
@@ -111,13 +119,13 @@ def quantize(
         def on_run(index: int) -> None:
             on_step(f"calibrating, run {index + 1} of {len(calibration)}")
 
-        result = _quantised(prepared, made, Reader(calibration, on_run), method, excluded)
+        result = _quantised(prepared, made, Reader(calibration, on_run), method, excluded, activations)
         on_step(f"comparing {len(comparison)} runs")
         with _quietly("compare the models"):
             outputs = outputs_accuracy(prepared, made, comparison)
             layers = layers_that_lose_most(prepared, made, comparison, folder)
         notes = []
-        if ends == "int8":
+        if ends != "float":
             notes = [f"'{name}' stays as it is: it has no conversion of its own" for name in with_integer_ends(result)]
         onnx.checker.check_model(result)
         data = result.SerializeToString()
@@ -200,7 +208,9 @@ def _kept(prepared: Path, keep: Sequence[str]) -> list[str]:
     return found
 
 
-def _quantised(prepared: Path, made: Path, reader: Reader, method: str, excluded: Sequence[str]) -> onnx.ModelProto:
+def _quantised(
+    prepared: Path, made: Path, reader: Reader, method: str, excluded: Sequence[str], activations: Activations
+) -> onnx.ModelProto:
     """The quantised model, which is in the file `made`, too. Raises `UsageError` if no node changes."""
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
 
@@ -211,13 +221,16 @@ def _quantised(prepared: Path, made: Path, reader: Reader, method: str, excluded
             reader,
             quant_format=QuantFormat.QDQ,
             per_channel=True,
-            activation_type=QuantType.QInt8,
+            activation_type={"int8": QuantType.QInt8, "int16": QuantType.QInt16}[activations],
             weight_type=QuantType.QInt8,
             nodes_to_exclude=list(excluded),
             calibrate_method=CalibrationMethod[_CALIBRATION[method]],
-            extra_options={"WeightSymmetric": True, "ActivationSymmetric": False},
+            extra_options={"WeightSymmetric": True, "ActivationSymmetric": activations == "int16"},
         )
     result: onnx.ModelProto = onnx.load(made)
+    if activations == "int16":
+        clip_before_rounding(result.graph)
+        onnx.save(result, made)
     if not any(node.op_type == "QuantizeLinear" for node in result.graph.node):
         raise UsageError("there is nothing to quantise: no operator that ONNX Runtime quantises is left")
     return result

@@ -18,13 +18,15 @@ from tests.frontends.onnx.harness import Check
 
 
 class Qdq:
-    """A graph under construction in which every activation is quantised and dequantised again."""
+    """A graph under construction in which every activation is quantised and dequantised again. Integers of 16 bits have
+    a finer scale."""
 
     def __init__(self, dtype: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.dtype = dtype
-        self.zero = np.asarray(100 if dtype == "uint8" else -20, dtype)
+        self.zero = np.asarray({"uint8": 100, "int8": -20, "int16": -1500}[dtype], dtype)
+        self.finer = np.float32(0.01 if dtype == "int16" else 1)
         self.rng = np.random.default_rng(0)
 
     def constant(self, array: Any) -> str:
@@ -38,12 +40,15 @@ class Qdq:
         return name
 
     def quantize(self, x: str, scale: float) -> str:
-        return self.node("QuantizeLinear", x, self.constant(np.float32(scale)), self.constant(self.zero))
+        return self.node("QuantizeLinear", x, *self.parameters(scale))
+
+    def parameters(self, scale: float) -> tuple[str, str]:
+        return self.constant(np.float32(scale) * self.finer), self.constant(self.zero)
 
     def through(self, x: str, scale: float = 0.05) -> str:
         """`x` quantised and dequantised."""
         y = self.quantize(x, scale)
-        return self.node("DequantizeLinear", y, self.constant(np.float32(scale)), self.constant(self.zero))
+        return self.node("DequantizeLinear", y, *self.parameters(scale))
 
     def weight(self, *shape: int, axis: int = 0) -> str:
         """Weights with a scale for each position of `axis`."""
@@ -59,7 +64,7 @@ class Qdq:
 
     def model(self, y: str, shape: list[Any], rank: int = 4) -> onnx.ModelProto:
         """The model from float `x` to the quantised `y` of this rank."""
-        element = TensorProto.UINT8 if self.dtype == "uint8" else TensorProto.INT8
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
         self.nodes.append(helper.make_node("Identity", [self.quantize(y, 0.0213)], ["y"]))
         graph = helper.make_graph(
             self.nodes,
@@ -68,7 +73,8 @@ class Qdq:
             [helper.make_tensor_value_info("y", element, [f"y{axis}" for axis in range(rank)])],
             self.constants,
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        opset = helper.make_opsetid("", 21 if self.dtype == "int16" else 17)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=10)
 
 
 def conv(g: Qdq, outputs: int, inputs: int, kernel: int, **attributes: Any) -> str:
@@ -102,10 +108,9 @@ def biased(g: Qdq) -> str:
 def channels_last(g: Qdq) -> str:
     """A convolution as exporters of TensorFlow write it: pictures (n, 3, h, w) stand for (n, h, w, c)."""
     pictures = g.node("Transpose", g.quantize("x", 0.05), perm=[0, 2, 3, 1])
-    scale = g.constant(np.float32(0.05)), g.constant(g.zero)
-    first = g.node("DequantizeLinear", g.node("Transpose", pictures, perm=[0, 3, 1, 2]), *scale)
+    first = g.node("DequantizeLinear", g.node("Transpose", pictures, perm=[0, 3, 1, 2]), *g.parameters(0.05))
     y = g.node("Conv", first, g.weight(24, 3, 3, 3), g.bias(24))
-    return g.node("Transpose", g.through(g.node("Relu", y)), perm=[0, 2, 3, 1])
+    return g.node("Transpose", g.through(g.node("Relu", y), 0.02), perm=[0, 2, 3, 1])
 
 
 def swish(x: str, g: Qdq) -> str:
@@ -143,7 +148,7 @@ INPUTS = {"matmul": ROWS, "matmul-relu": ROWS, "attention": ROWS, "gemm": MATRIC
 
 
 @pytest.mark.sampled(part=6)
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> None:
     shape, sizes = INPUTS.get(name, IMAGES)
@@ -167,7 +172,7 @@ def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> N
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.0125, -0.7, 0.72, 1.3, 7.0, 1e30, -1e30, np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 def test_clipped_integers_are_those_of_clipped_numbers(
     dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

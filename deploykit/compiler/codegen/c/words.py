@@ -14,7 +14,7 @@ import re
 
 _DSP = "#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)"
 
-_LOAD = """static inline int32_t load_4x8(const void *p) {
+_LOAD = """static inline int32_t load_word(const void *p) {
     int32_t word;
     (void)memcpy(&word, p, sizeof word);
     return word;
@@ -46,13 +46,17 @@ _MLA = """static inline int32_t mla(int32_t a, int32_t b, int32_t sum) {
 _TO_24_BITS = """/* What a float32 keeps of a number: 24 significant bits, ties to even. */
 static inline int64_t to_24_bits(int64_t x) {
     const uint64_t size = (x < 0) ? (0 - (uint64_t)x) : (uint64_t)x;
-    int lost = 0;
+    if ((size >> 24) == 0) {
+        return x;
+    }
+#if defined(__GNUC__)
+    const int lost = 40 - __builtin_clzll(size);
+#else
+    int lost = 1;
     while (((size >> lost) >> 24) != 0) {
         ++lost;
     }
-    if (lost == 0) {
-        return x;
-    }
+#endif
     const uint64_t half = (uint64_t)1 << (lost - 1);
     const uint64_t rest = size & ((2 * half) - 1);
     uint64_t kept = size >> lost;
@@ -96,10 +100,10 @@ static inline int32_t requantize(
 
 
 def _saturating(dtype: str, low: int, high: int) -> str:
-    """The nearest number of an 8-bit dtype."""
+    """The nearest number of a dtype."""
     return f"""static inline int32_t saturate_{dtype}(int32_t x) {{
 #if defined(__ARM_FEATURE_SAT) && defined(__GNUC__)
-    __asm__("{"u" if low == 0 else "s"}sat %0, #8, %1" : "=r"(x) : "r"(x));
+    __asm__("{"u" if low == 0 else "s"}sat %0, #{dtype.partition("int")[2]}, %1" : "=r"(x) : "r"(x));
     return x;
 #else
     return (x < {low}) ? {low} : ((x > {high}) ? {high} : x);
@@ -108,16 +112,38 @@ def _saturating(dtype: str, low: int, high: int) -> str:
 """
 
 
-def _multiplying(half: str) -> tuple[str, str]:
-    """The sum and the product of the lower (`b`) or upper (`t`) halves."""
-    part = "" if half == "b" else " >> 16"
-    name = f"smla{half}{half}"
+def _multiplying(halves: str) -> tuple[str, str]:
+    """The sum and the product of the lower (`b`) or upper (`t`) half of each factor."""
+    words = zip("ab", halves, strict=True)
+    a, b = (f"(int16_t){word}" if half == "b" else f"(int16_t)({word} >> 16)" for word, half in words)
+    name = f"smla{halves}"
     text = f"""static inline int32_t {name}(int32_t a, int32_t b, int32_t sum) {{
 {_DSP}
     __asm__("{name} %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
     return sum;
 #else
-    return (int32_t)((uint32_t)sum + (uint32_t)((int32_t)(int16_t)(a{part}) * (int16_t)(b{part})));
+    return (int32_t)((uint32_t)sum + (uint32_t)((int32_t){a} * {b}));
+#endif
+}}
+"""
+    return name, text
+
+
+def _packing(part: str) -> tuple[str, str]:
+    """The lower or upper halves of two words as one word."""
+    name = f"pack16_{part}"
+    asm = "pkhbt %0, %1, %2, lsl #16" if part == "low" else "pkhtb %0, %2, %1, asr #16"
+    plain = "((uint32_t)a & 65535U) | ((uint32_t)b << 16)"
+    if part == "high":
+        plain = "((uint32_t)a >> 16) | ((uint32_t)b & 4294901760U)"
+    text = f"""/* The {"lower" if part == "low" else "upper"} halves of two words: that of `a` below that of `b`. */
+static inline int32_t {name}(int32_t a, int32_t b) {{
+{_DSP}
+    int32_t halves;
+    __asm__("{asm}" : "=r"(halves) : "r"(a), "r"(b));
+    return halves;
+#else
+    return (int32_t)({plain});
 #endif
 }}
 """
@@ -148,16 +174,18 @@ static inline int32_t {name}(int32_t word) {{
 
 
 FUNCTIONS = [
-    ("load_4x8", _LOAD),
+    ("load_word", _LOAD),
     ("smlad", _SMLAD),
-    _multiplying("b"),
-    _multiplying("t"),
+    *map(_multiplying, ("bb", "tt", "tb", "bt")),
+    _packing("low"),
+    _packing("high"),
     ("mla", _MLA),
     ("to_24_bits", _TO_24_BITS),
     ("requantize_near_tie", _REQUANTIZE_NEAR_TIE),
     ("requantize", _REQUANTIZE),
     ("saturate_int8", _saturating("int8", -128, 127)),
     ("saturate_uint8", _saturating("uint8", 0, 255)),
+    ("saturate_int16", _saturating("int16", -32768, 32767)),
     *(_widening(signed, rotated) for signed in (True, False) for rotated in (False, True)),
 ]
 """The functions, by name."""
@@ -171,4 +199,4 @@ _OPTIONS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
 
 def options(text: str) -> str:
     """What compilers are told before functions of which `text` consists, if these compute on words."""
-    return _OPTIONS if re.search(r"\b(smlad|smlabb|mla)\(", text) else ""
+    return _OPTIONS if re.search(r"\b(smlad|smla[bt]{2}|mla)\(", text) else ""

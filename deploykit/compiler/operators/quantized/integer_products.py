@@ -1,4 +1,4 @@
-"""Exact products of 8-bit integers with zero points, in int32.
+"""Exact products of integers with zero points, in int32.
 
     sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + K za zb
 
@@ -6,6 +6,8 @@ The first sum is an integer product (`compiler.graph.integer_products`), whose r
 128 is subtracted from it and from its zero point. A constant right operand is taken minus its zero point if the
 difference still fits int8, so that the last two terms vanish. If `za` is constant, too, its contribution is a constant
 per column. Sums of operands that are computed at run time are kernels of their own.
+
+The left operand has 8 bits, or is int16 if the right one is constant, and so small that no sum leaves int32.
 
 The padding of a convolution is the zero point of the data. Operands of other dtypes are declined.
 """
@@ -32,7 +34,7 @@ from deploykit.compiler.operators.building.windows import Windows
 
 @dataclass(frozen=True)
 class Operand:
-    """8-bit integers `x`, with a zero point that broadcasts to `x`; for filters it has the shape (O, 1, ...)."""
+    """Integers `x`, with a zero point that broadcasts to `x`; for filters it has the shape (O, 1, ...)."""
 
     x: Value
     zero: Value | None = None
@@ -56,10 +58,26 @@ def _is_8_bit(*values: Value | None) -> bool:
     return all(v is None or v.dtype in ("int8", "uint8") for v in values)
 
 
+def _fit(left: Operand, right: Operand, axes: tuple[int, ...]) -> bool:
+    """Whether the sums of products, over these axes of the right operand, are exact in int32."""
+    if not _is_8_bit(right.x, right.zero):
+        return False
+    if _is_8_bit(left.x, left.zero):
+        return True
+    known, zero = right.x.array, None if right.zero is None else right.zero.array
+    if left.x.dtype != "int16" or known is None or (right.zero is not None and zero is None):
+        return False
+    if left.zero is not None and (left.zero.array is None or left.zero.dtype != "int16"):
+        return False
+    factors = known.astype(np.int64) - (0 if zero is None else zero.astype(np.int64))
+    narrow = factors.min(initial=0) >= -128 and factors.max(initial=0) <= 127
+    return bool(narrow) and int(np.abs(factors).sum(axis=axes).max(initial=0)) * 2**15 < 2**31
+
+
 def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
     """numpy.matmul in int32 of `a` minus its zero point (one in all, or one per row) and `b` minus its zero point (one
     in all, or one per column). `None` if that is not an integer product."""
-    if not _is_8_bit(a.x, b.x, a.zero, b.zero) or min(a.x.rank, b.x.rank) < 2 or not _by_column(b.zero):
+    if min(a.x.rank, b.x.rank) < 2 or not _by_column(b.zero) or not _fit(a, b, (-2,)):
         return None
     if a.zero is not None and not (_is_one(a.zero) or (is_plain(a.zero.shape[-1]) and a.zero.shape[-1] == 1)):
         return None
@@ -91,7 +109,9 @@ def exact_matmul(ctx: Context, a: Operand, b: Operand) -> Product | None:
 def exact_conv(ctx: Context, x: Operand, w: Operand, shape: Windows, groups: int) -> Product | None:
     """The convolution in int32 of `x` (N, C, ...) minus its zero point, a scalar, with the constant filters `w` (O, C /
     groups, ...) minus theirs. `None` if that is not an integer product."""
-    if not _is_8_bit(x.x, w.x, x.zero, w.zero) or w.x.array is None or (x.zero is not None and not _is_one(x.zero)):
+    if w.x.array is None or (x.zero is not None and not _is_one(x.zero)):
+        return None
+    if not _fit(x, w, tuple(range(1, w.x.rank))):
         return None
     pads = [*shape.before, *shape.after]
     whole = len(w.x.array) % groups == 0

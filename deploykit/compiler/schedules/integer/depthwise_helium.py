@@ -52,6 +52,8 @@ def depthwise_helium(stage: Stage, views: Views, device: Device) -> list[tirx.St
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
+    if dtype_of(task.data) not in ("int8", "uint8"):
+        return Declined("its data have more than 8 bits")
     if any(extent != 1 for extent in task.kernel[:-2]):
         return Declined("its kernel has more than two axes")
     emitter = _Outputs(task, views)

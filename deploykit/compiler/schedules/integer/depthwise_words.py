@@ -1,4 +1,4 @@
-"""Depthwise convolutions of 8-bit integers with channels last, for CPUs without vectors.
+"""Depthwise convolutions of integers with channels last, for CPUs without vectors.
 
 The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]`, where the device has one of `words.TILES`.
 With `smlad`, the data and weights of four channels are read as words, and both halves of a widened word are factors.
@@ -41,12 +41,13 @@ def depthwise_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stm
     other = another_kind(stage, "integer_depthwise")
     if other is not None:
         return other
-    if device.dots[0] not in TILES:
+    dot = next((dot for dot in device.dots if dot in TILES), None)
+    if dot is None:
         return Declined("the device computes by vectors, or nothing is known of it")
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
-    channels = partial(_channels, task, views, device.dots[0] == "smlad")
+    channels = partial(_channels, task, views, dot == "smlad")
 
     def inner(at: Values, first: Expr, outputs: Expr) -> tirx.Stmt:
         axis = task.axes[-2]
@@ -114,6 +115,8 @@ def _add_one(sums: Buffer, data: Buffer, tap: Expr, factors: Buffer, offset: Exp
 
 def _add_word(sums: Buffer, data: Buffer, tap: Expr, factors: Buffer, offset: Expr) -> tirx.Stmt:
     """Add the products of four channels at one tap."""
+    if dtype_of(data) == "int16":
+        return _add_two_words(sums, data, tap, factors, offset)
     words, halves = local("words", 2, "int32"), local("halves", 2, "int32")
     steps: list[tirx.Stmt] = [tirx.AllocBuffer(words), tirx.AllocBuffer(halves)]
     sides = ((data, tap), (factors, offset))
@@ -127,4 +130,20 @@ def _add_word(sums: Buffer, data: Buffer, tap: Expr, factors: Buffer, offset: Ex
             at = [const(lane + 2 * half)]
             pair = (tirx.BufferLoad(halves, [const(side)]) for side in (0, 1))
             steps.append(tirx.BufferStore(sums, called(multiply, *pair, tirx.BufferLoad(sums, at)), at))
+    return sequence(steps)
+
+
+def _add_two_words(sums: Buffer, data: Buffer, tap: Expr, factors: Buffer, offset: Expr) -> tirx.Stmt:
+    """Add the products of four channels at one tap, whose data are two words of 16-bit integers."""
+    words, halves = local("words", 3, "int32"), local("halves", 2, "int32")
+    steps: list[tirx.Stmt] = [tirx.AllocBuffer(words), tirx.AllocBuffer(halves)]
+    sides = ((data, tap), (data, tap + 2), (factors, offset))
+    steps += [tirx.BufferStore(words, word(b, i), [const(side)]) for side, (b, i) in enumerate(sides)]
+    for half, rotation in enumerate(("", "_ror8")):
+        value = called(f"sxtb16{rotation}", tirx.BufferLoad(words, [const(2)]))
+        steps.append(tirx.BufferStore(halves, value, [const(half)]))
+    for lane, multiply in enumerate(("smlabb", "smlatb", "smlabt", "smlatt")):
+        at = [const(lane)]
+        pair = tirx.BufferLoad(words, [const(lane // 2)]), tirx.BufferLoad(halves, [const(lane % 2)])
+        steps.append(tirx.BufferStore(sums, called(multiply, *pair, tirx.BufferLoad(sums, at)), at))
     return sequence(steps)

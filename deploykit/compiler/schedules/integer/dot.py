@@ -1,14 +1,15 @@
-"""Dot product instructions: sums of products of 8-bit integers, or of bfloat16, one group of neighbouring terms at a
-time.
+"""Dot product instructions: sums of products of integers of 8 bits, or of 16 and 8 bits, or of bfloat16, one group of
+neighbouring terms at a time.
 
 A `Dot` takes a vector of int32 sums (float32 for bfloat16), for each lane a group of int8 right factors, and one group
 of left factors that all lanes share:
 
     sums[lane] += left[0] * right[lane][0] + ... + left[group - 1] * right[lane][group - 1]
 
-Left factors are stored as elements of dtype `left`; for that, `offset` is added to the 8-bit operand, depending on its
-dtype. A `bounded` dot saturates sums of two products to int16. It is exact if, in every pair of right factors, the
-positive and the negative ones each add up to at most 128 in magnitude (`pairs_fit`).
+Left factors are stored as elements of dtype `left`; for that, `offset` is added to an 8-bit operand, depending on its
+dtype. A dot whose left factors have 16 bits or more also takes an int16 operand. A `bounded` dot saturates sums of two
+products to int16. It is exact if, in every pair of right factors, the positive and the negative ones each add up to at
+most 128 in magnitude (`pairs_fit`).
 
 The relaxed dot products of WebAssembly take one operand of 8 and one of 7 bits, 0 to 127. Their right factors are from
 -64 to 63 in memory, and become 7 bits by the `lift` that is added when they are loaded; the sums begin with what that
@@ -70,6 +71,10 @@ class Dot:
             return 128
         return -128 if self.left == "int8" and dtype == "uint8" else 0
 
+    def reads(self, dtype: str) -> bool:
+        """Whether elements of `dtype` can be left factors."""
+        return dtype != "int16" or self.left in ("int16", "int32")
+
     def takes(self, right: np.ndarray | None, neighbours: int | None) -> bool:
         """Whether the instruction can be used, with exact sums, for right factors `[..., K, N]` (`None`: for any right
         factors), and left factors of which each `neighbours` (`None`: any number) are next to each other. That of GPUs
@@ -102,9 +107,10 @@ def within(right: np.ndarray, low: int, high: int) -> bool:
     return all(low <= int(piece.min()) and int(piece.max()) <= high for piece in parts)
 
 
-def dot_for(device: Device, right: np.ndarray | None, neighbours: int | None) -> Dot:
-    """The best of the device's instructions that takes these factors."""
-    return next(dot for dot in (DOTS[name] for name in device.dots) if dot.takes(right, neighbours))
+def dot_for(device: Device, left: str, right: np.ndarray | None, neighbours: int | None) -> Dot:
+    """The best of the device's instructions that takes these factors; the left ones are elements of dtype `left`."""
+    dots = (DOTS[name] for name in device.dots)
+    return next(dot for dot in dots if dot.reads(left) and dot.takes(right, neighbours))
 
 
 def _call(name: str, lanes: int, *operands: Expr) -> Expr:

@@ -38,7 +38,7 @@ def stored(store: Store, sums: Sums) -> tirx.Stmt:
     row, index = ir.Var("i", "int64"), ir.Var("j", "int64")
     each = one(row, index)
     found = requantization_of(each.value)
-    vectors = None if found is None else _requantized(each, found, sums, row, index)
+    vectors = None if found is None or found.dtype == "int16" else _requantized(each, found, sums, row, index)
     return vectors or loop("i", sums.rows, lambda i: row_of(sums.count, lambda j: one(i, j)))
 
 

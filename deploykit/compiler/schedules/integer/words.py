@@ -3,14 +3,15 @@
 The rule takes the anchors `integer_matmul` and `integer_conv` whose right factors are packed for one of `TILES`:
 
 * `smlad` multiplies both halves of a word. A word of four right factors becomes two words of two factors each, those of
-  bytes 0 and 2 and those of bytes 1 and 3; the left factors of a tile are copied in this form once, for all panels.
+  bytes 0 and 2 and those of bytes 1 and 3; the left factors of a tile are copied in this form once, for all panels,
+  from a word of 8-bit integers or from two words of 16-bit ones.
 * `mla` multiplies one factor at a time.
 
 As for vectors (`matmul`), the left factors of a tile of rows are copied first, those of one term for all rows next to
 each other. The epilogue is one loop over the sums of a tile, the rows of a column one after the other, so that what it
 reads for a column is read once.
 
-It declines other stages, and left factors that are not read as 8-bit integers.
+It declines other stages, and left factors that are computed.
 """
 
 from __future__ import annotations
@@ -165,18 +166,17 @@ class _Words(Emitter):
 
     def _widen(self, place: Strip, row: Expr, group: Expr, source: Buffer, offset: Expr) -> tirx.Stmt:
         """Store a group of left factors of a row as two words."""
-        held = local("word", 1, "int32")
-        value = tirx.BufferLoad(held, [const(0)])
-        prefix = "sxtb16" if self.narrow == "int8" else "uxtb16"
+        count = 2 if self.narrow == "int16" else 1
+        held = local("held", count, "int32")
+        values = [tirx.BufferLoad(held, [const(n)]) for n in range(count)]
+        prefix = {"int8": "sxtb16", "uint8": "uxtb16", "int16": "pack16"}[self.narrow]
+        suffixes = ("_low", "_high") if self.narrow == "int16" else ("", "_ror8")
         at = (group * place.tile.rows + row) * 2
-        return sequence(
-            [
-                tirx.AllocBuffer(held),
-                tirx.BufferStore(held, word(source, offset), [const(0)]),
-                tirx.BufferStore(place.factors, called(prefix, value), [at]),
-                tirx.BufferStore(place.factors, called(f"{prefix}_ror8", value), [at + 1]),
-            ]
-        )
+        steps: list[tirx.Stmt] = [tirx.AllocBuffer(held)]
+        steps += [tirx.BufferStore(held, word(source, offset + 2 * n), [const(n)]) for n in range(count)]
+        for half, suffix in enumerate(suffixes):
+            steps.append(tirx.BufferStore(place.factors, called(f"{prefix}{suffix}", *values), [at + half]))
+        return sequence(steps)
 
     def copied_run(
         self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
@@ -315,8 +315,8 @@ def called(name: str, *operands: Expr) -> Expr:
 
 
 def word(buffer: Buffer, offset: Expr) -> Expr:
-    """Four neighbouring 8-bit integers."""
-    return called("load_4x8", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
+    """Four neighbouring 8-bit integers, or two 16-bit ones."""
+    return called("load_word", tirx.address_of(tirx.BufferLoad(buffer, [offset])))
 
 
 def _store_at(buffer: Buffer, value: Expr, start: Expr, offset: Expr) -> tirx.Stmt:
