@@ -27,6 +27,13 @@ class Method(StrEnum):
     ENTROPY = "entropy"
 
 
+class Weights(StrEnum):
+    """What weights are."""
+
+    INT8 = "int8"
+    INT4 = "int4"
+
+
 class Activations(StrEnum):
     """What intermediate results are."""
 
@@ -72,6 +79,10 @@ def quantize(
             show_default=False,
         ),
     ] = None,
+    weights: Annotated[
+        Weights,
+        typer.Option("--weights", help="What weights are; int4 takes half the flash and loses more."),
+    ] = Weights.INT8,
     activations: Annotated[
         Activations,
         typer.Option(
@@ -86,8 +97,8 @@ def quantize(
 ) -> None:
     """Make an ONNX file of integers, with ranges of activations from samples; print what it loses.
 
-    The file is in QDQ form: weights are symmetric int8 with a scale for each channel, activations int8 or int16 with a
-    zero point. Of five runs or more, one in five is held out of calibration, and accuracy is measured on these.
+    The file is in QDQ form: weights are symmetric with a scale for each channel, activations int8 with a zero point, or
+    symmetric int16. Of five runs or more, one in five is held out of calibration, and accuracy is measured on these.
 
       deploykit quantize model.onnx --calibrate inputs.npz -o int8.onnx
     """
@@ -102,6 +113,7 @@ def quantize(
             output,
             method=method.value,
             keep=keep or (),
+            weights=weights.value,
             activations=activations.value,
             ends=ends.value,
             on_step=status.update,

@@ -121,6 +121,21 @@ def test_16_bits_lose_less_than_8(deploykit: Callable[..., Any], model: Path, tm
     assert largest["int16"] < largest["int8"]
 
 
+def test_weights_of_4_bits(deploykit: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    found = {}
+    for dtype in ("int8", "int4"):
+        place, given = tmp_path / f"{dtype}.onnx", samples(tmp_path / "in.npz")
+        done = deploykit("quantize", model, "--calibrate", given, "--weights", dtype, "-o", place, "--json")
+        assert done.code == 0, " ".join(done.err.split())
+        found[dtype] = done.document
+        dk.build(place, "embedded", {"b": (1, 3)}, tmp_path / dtype, cpu="cortex-m4", check=True)
+    assert found["int4"]["layers"]
+    assert found["int4"]["outputs"][0]["cosine"] > 0.97
+    assert found["int4"]["after"] < found["int8"]["after"]
+    bits = {tensor.data_type for tensor in onnx.load(tmp_path / "int4.onnx").graph.initializer if len(tensor.dims) == 4}
+    assert bits == {TensorProto.INT4}
+
+
 def test_what_is_kept_stays_in_floats(deploykit: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     place, given = tmp_path / "int8.onnx", samples(tmp_path / "in.npz")
     for name in ("Gemm", "g"):

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import deploykit
+from deploykit.compiler.schedules.integer import words
 from deploykit.errors import UsageError
 from deploykit.targets.base import find_target
 from tests.seeded import seeded
@@ -36,17 +37,18 @@ class Calibration(CalibrationDataReader):
         return next(self.inputs, None)
 
 
-def quantized(folder: Path, kind: QuantType, *, per_channel: bool) -> Path:
-    """A net of convolutions with channels that fill no word, strides, dilation and padding, and a product."""
+def quantized(folder: Path, kind: QuantType, weights: QuantType, *, per_channel: bool) -> Path:
+    """A net of convolutions with channels that fill no word, strides, dilation and padding, and products."""
     text = """<ir_version: 9, opset_import: ["": 21]>
     net (float[n, 3, h, 9] x) => (float[n, 7] y) {
         a = Conv<strides=[2, 1], pads=[1, 0, 1, 2]>(x, w0, b0) b = Relu(a)
         c = Conv<group=10, pads=[2, 1, 2, 1], dilations=[2, 1]>(b, w1, b1) d = Relu(c)
         e = Conv(d, w2, b2) f = Conv<group=6, strides=[1, 2]>(e, w3, b3)
-        g = ReduceMean<keepdims=0>(f, axes) y = Gemm(g, w4, b4)
+        g = ReduceMean<keepdims=0>(f, axes) i = Gemm(g, w4, b4) j = Relu(i) y = Gemm(j, w5, b5)
     }"""
-    shapes = {"w0": (10, 3, 3, 3), "w1": (10, 1, 3, 3), "w2": (6, 10, 1, 1), "w3": (6, 1, 3, 1), "w4": (6, 7)}
-    biases = {name.replace("w", "b"): (shape[-1 if name == "w4" else 0],) for name, shape in shapes.items()}
+    shapes = {"w0": (10, 3, 3, 3), "w1": (10, 1, 3, 3), "w2": (6, 10, 1, 1), "w3": (6, 1, 3, 1), "w4": (6, 600)}
+    shapes["w5"] = (600, 7)
+    biases = {name.replace("w", "b"): (shape[-1 if name in ("w4", "w5") else 0],) for name, shape in shapes.items()}
     model = seeded(text, shapes | biases)
     model.graph.initializer.append(numpy_helper.from_array(np.array([2, 3]), "axes"))
     onnx.save(model, folder / "net.onnx")
@@ -59,18 +61,28 @@ def quantized(folder: Path, kind: QuantType, *, per_channel: bool) -> Path:
         quant_format=QuantFormat.QDQ,
         per_channel=per_channel,
         activation_type=kind,
-        weight_type=QuantType.QInt8,
+        weight_type=weights,
     )
     return path
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(part=2)
 @pytest.mark.parametrize(
-    ("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False), (QuantType.QInt16, True)]
+    ("kind", "weights", "per_channel"),
+    [
+        (QuantType.QInt8, QuantType.QInt8, True),
+        (QuantType.QUInt8, QuantType.QInt8, False),
+        (QuantType.QInt16, QuantType.QInt8, True),
+        (QuantType.QInt8, QuantType.QInt4, True),
+        (QuantType.QInt16, QuantType.QInt4, True),
+    ],
 )
-def test_results_have_the_same_bits_for_all_cpus(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
+def test_results_have_the_same_bits_for_all_cpus(
+    kind: QuantType, weights: QuantType, per_channel: bool, tmp_path: Path
+) -> None:
     """For symbolic batches and heights; 'generic' has neither these kernels nor requantisation in integers."""
-    path = quantized(tmp_path, kind, per_channel=per_channel)
+    path = quantized(tmp_path, kind, weights, per_channel=per_channel)
     results: dict[str, list[np.ndarray]] = {}
     sizes = [(1, 5), (3, 8), (2, 11)]
     for cpu in ("generic", "cortex-m3", "cortex-m4", "cortex-m55"):
@@ -83,6 +95,9 @@ def test_results_have_the_same_bits_for_all_cpus(kind: QuantType, per_channel: b
     wide = kind is QuantType.QInt16
     assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True, wide]
     assert [" multiply_rows(" in text[cpu] for cpu in results] == [False, False, False, not wide]
+    narrow = weights is QuantType.QInt4
+    assert [" lower_half(" in text[cpu] for cpu in results] == [False, narrow, False, False]
+    assert [f"& {words.UPPER}" in text[cpu] for cpu in results] == [False, False, narrow, narrow and wide]
     for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
         for own, generic in zip(results[cpu], results["generic"], strict=True):
             np.testing.assert_array_equal(own, generic)

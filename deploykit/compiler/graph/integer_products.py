@@ -78,10 +78,12 @@ def _product(
     known = array_of(right) if isinstance(right, ir.GenericConst) else None
     dtype = str(left.ty.dtype)
     dot = dot_for(device, dtype, known, neighbours)
+    dot = (words.halved(dot, dtype, known) if known is not None else None) or dot
     packing = _packing(device, dot, dtype, static(right.ty.shape[-1]))
     if known is not None:
         panels = constant(packed_array(known, packing))
-        packed_weights.append(Packed(right, panels, partial(place, packing)))
+        if not packing.halved:
+            packed_weights.append(Packed(right, panels, partial(place, packing)))
     else:
         panels = builder.emit(call_te(builder, partial(packed, packing=packing), right, name="pack"))
     columns = right.ty.shape[-1] if outputs is None else outputs
@@ -101,7 +103,9 @@ def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelP
     """The packed layout for an instruction."""
     if device.vector_bits == 0:
         width = WIDTH if dot.name == VMLADAVA else words.width(dot, columns)
-        return PanelPacking(dot.name, width, dot.group, dot.offset(left)) if width else PanelPacking("", 1, 1)
+        if not width:
+            return PanelPacking("", 1, 1)
+        return PanelPacking(dot.name, width, dot.group, dot.offset(left), halved=dot.name in words.HALVED.values())
     return PanelPacking(dot.name, panel_columns(device, columns), dot.group, dot.offset(left))
 
 

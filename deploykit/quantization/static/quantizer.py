@@ -1,9 +1,9 @@
 """`quantize`: a model in QDQ form by ONNX Runtime's quantiser, whole or not at all.
 
-Weights are symmetric int8 with a scale for each output channel. Activations are int8 with one scale and a zero point,
-or symmetric int16 with one scale. The
-model is prepared first: constants are folded, batch norms become part of convolutions, shapes are inferred. Where there
-are enough samples, a part of them is held out of calibration, and accuracy is measured on that part.
+Weights are symmetric int8 or int4 with a scale for each output channel. Activations are int8 with one scale and a zero
+point, or symmetric int16 with one scale. The model is prepared first: constants are folded, batch norms become part of
+convolutions, shapes are inferred. Where there are enough samples, a part of them is held out of calibration, and
+accuracy is measured on that part.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ METHODS = ("minmax", "percentile", "entropy")
 """How a range is found from the numbers of a tensor: all of them, all but the outermost 0.001 %, or the range that
 loses least information."""
 
+Weights = Literal["int8", "int4"]
+
 Activations = Literal["int8", "int16"]
 
 Ends = Literal["float", "int8", "int16"]
@@ -51,6 +53,9 @@ _PREPARE = "onnxruntime.quantization.preprocess"
 
 _PER_CHANNEL = 13
 """The first opset whose DequantizeLinear takes a scale for each channel."""
+
+_OTHER_BITS = 21
+"""The first opset whose QuantizeLinear has int16 and int4."""
 
 _LARGEST = 1 << 31
 """Bytes: models of this size and more do not fit into one file."""
@@ -81,14 +86,15 @@ def quantize(
     *,
     method: str = "minmax",
     keep: Sequence[str] = (),
+    weights: Weights = "int8",
     activations: Activations = "int8",
     ends: Ends = "float",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Quantized:
-    """Write the ONNX file `model` to `output` with weights of 8-bit integers, and `activations` of 8 or 16 bits.
-    `calibrate` are .npz files, or folders of them (`samples`). Nodes in `keep`, given by name, by the name of a result,
-    or by operator, stay in float. With `ends` other than "float" the inputs and outputs are these integers, too.
-    `on_step` is told what is being done.
+    """Write the ONNX file `model` to `output` with `weights` and `activations` of integers. `calibrate` are .npz files,
+    or folders of them (`samples`). Nodes in `keep`, given by name, by the name of a result, or by operator, stay in
+    float. With `ends` other than "float" the inputs and outputs are these integers, too. `on_step` is told what is
+    being done.
 
     Raises:
         UsageError: a file cannot be read or does not fit the model, a name in `keep` is unknown, the output is the
@@ -106,7 +112,7 @@ def quantize(
     if target.is_dir() or (target.exists() and target.samefile(source)):
         raise UsageError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'the model itself'}")
     read(source)  # refuses what is no sound model, with reasons
-    proto = _loaded(source)
+    proto = _loaded(source, _PER_CHANNEL if (weights, activations) == ("int8", "int8") else _OTHER_BITS)
     feeds = read_samples([Path(path) for path in calibrate], inputs_of(proto))
     calibration, comparison = _divided(feeds)
     with Scratch() as scratch:
@@ -119,7 +125,7 @@ def quantize(
         def on_run(index: int) -> None:
             on_step(f"calibrating, run {index + 1} of {len(calibration)}")
 
-        result = _quantised(prepared, made, Reader(calibration, on_run), method, excluded, activations)
+        result = _quantised(prepared, made, Reader(calibration, on_run), method, excluded, weights, activations)
         on_step(f"comparing {len(comparison)} runs")
         with _quietly("compare the models"):
             outputs = outputs_accuracy(prepared, made, comparison)
@@ -151,22 +157,24 @@ def _divided(feeds: Sequence[Feed]) -> tuple[Sequence[Feed], Sequence[Feed]]:
     return [feed for index, feed in enumerate(feeds) if index % _HELD_OUT != _HELD_OUT - 1], held
 
 
-def _loaded(source: Path) -> onnx.ModelProto:
-    """The model, with an opset that has scales for each channel, and a name for each node."""
+def _loaded(source: Path, wanted: int) -> onnx.ModelProto:
+    """The model, with an opset that has scales for each channel, and a name for each node. The opset is `wanted` or
+    later, if the model can be converted; otherwise ONNX Runtime writes operators of its own."""
     proto: onnx.ModelProto = onnx.load(source)
     if proto.ByteSize() >= _LARGEST:
         raise UsageError(f"{source} has {proto.ByteSize():,} bytes; models of 2 GiB and more cannot be quantised")
     if any(node.op_type in ("QuantizeLinear", "QLinearConv") for node in proto.graph.node):
         raise UsageError(f"{source} is quantised already")
     opset = max((each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")), default=_PER_CHANNEL)
-    if opset < _PER_CHANNEL:
+    if opset < wanted:
         try:
-            proto = version_converter.convert_version(proto, _PER_CHANNEL)
+            proto = version_converter.convert_version(proto, wanted)
         except Exception as error:  # the converter raises plain RuntimeErrors and others
-            raise UnsupportedModelError(
-                f"{source} is of opset {opset}, and cannot be converted to {_PER_CHANNEL}: {error}. Export it with "
-                f"opset {_PER_CHANNEL} or later"
-            ) from error
+            if opset < _PER_CHANNEL:
+                raise UnsupportedModelError(
+                    f"{source} is of opset {opset}, and cannot be converted to {wanted}: {error}. Export it with "
+                    f"opset {wanted} or later"
+                ) from error
     taken = {node.name for node in proto.graph.node}
     for index, node in enumerate(proto.graph.node):
         node.name = node.name or next(n for n in _names(node.op_type, index) if n not in taken)
@@ -209,7 +217,13 @@ def _kept(prepared: Path, keep: Sequence[str]) -> list[str]:
 
 
 def _quantised(
-    prepared: Path, made: Path, reader: Reader, method: str, excluded: Sequence[str], activations: Activations
+    prepared: Path,
+    made: Path,
+    reader: Reader,
+    method: str,
+    excluded: Sequence[str],
+    weights: Weights,
+    activations: Activations,
 ) -> onnx.ModelProto:
     """The quantised model, which is in the file `made`, too. Raises `UsageError` if no node changes."""
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
@@ -222,7 +236,7 @@ def _quantised(
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             activation_type={"int8": QuantType.QInt8, "int16": QuantType.QInt16}[activations],
-            weight_type=QuantType.QInt8,
+            weight_type={"int8": QuantType.QInt8, "int4": QuantType.QInt4}[weights],
             nodes_to_exclude=list(excluded),
             calibrate_method=CalibrationMethod[_CALIBRATION[method]],
             extra_options={"WeightSymmetric": True, "ActivationSymmetric": activations == "int16"},

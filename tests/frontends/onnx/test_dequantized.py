@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -21,10 +22,10 @@ class Qdq:
     """A graph under construction in which every activation is quantised and dequantised again. Integers of 16 bits have
     a finer scale."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, weights: str = "int8") -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self.dtype = dtype
+        self.dtype, self.weights = dtype, weights
         self.zero = np.asarray({"uint8": 100, "int8": -20, "int16": -1500}[dtype], dtype)
         self.finer = np.float32(0.01 if dtype == "int16" else 1)
         self.rng = np.random.default_rng(0)
@@ -55,6 +56,8 @@ class Qdq:
         scales = self.rng.uniform(0.001, 0.01, shape[axis]).astype(np.float32)
         values = self.rng.integers(-64, 65, shape).astype(np.int8)
         zeros = np.zeros(shape[axis], np.int8)
+        if self.weights == "int4":
+            scales, values, zeros = scales * 8, (values // 8).astype(ml_dtypes.int4), zeros.astype(ml_dtypes.int4)
         operands = (self.constant(values), self.constant(scales), self.constant(zeros))
         return self.node("DequantizeLinear", *operands, axis=axis)
 
@@ -73,7 +76,9 @@ class Qdq:
             [helper.make_tensor_value_info("y", element, [f"y{axis}" for axis in range(rank)])],
             self.constants,
         )
-        opset = helper.make_opsetid("", 21 if self.dtype == "int16" else 17)
+        opset = helper.make_opsetid(
+            "", 17 if (self.dtype, self.weights) in (("int8", "int8"), ("uint8", "int8")) else 21
+        )
         return helper.make_model(graph, opset_imports=[opset], ir_version=10)
 
 
@@ -151,8 +156,18 @@ INPUTS = {"matmul": ROWS, "matmul-relu": ROWS, "attention": ROWS, "gemm": MATRIC
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> None:
+    within_one_unit(check, name, Qdq(dtype))
+
+
+@pytest.mark.sampled(part=6)
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize("name", ["relu", "depthwise", "matmul", "gemm-transposed"])
+def test_weights_of_4_bits(check: Check, name: str, dtype: str) -> None:
+    within_one_unit(check, name, Qdq(dtype, "int4"))
+
+
+def within_one_unit(check: Check, name: str, builder: Qdq) -> None:
     shape, sizes = INPUTS.get(name, IMAGES)
-    builder = Qdq(dtype)
     model = builder.model(GRAPHS[name](builder), shape, 2 if name.startswith("gemm") else 4)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

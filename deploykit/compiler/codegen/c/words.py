@@ -173,10 +173,18 @@ static inline int32_t {name}(int32_t word) {{
     return name, text
 
 
+def _half(part: str) -> tuple[str, str]:
+    """The integer in the lower or upper half of a byte."""
+    value = "byte >> 4" if part == "upper" else "(int32_t)((uint32_t)byte << 28) >> 28"
+    return f"{part}_half", f"static inline int32_t {part}_half(int32_t byte) {{\n    return {value};\n}}\n"
+
+
 FUNCTIONS = [
     ("load_word", _LOAD),
     ("smlad", _SMLAD),
     *map(_multiplying, ("bb", "tt", "tb", "bt")),
+    _half("lower"),
+    _half("upper"),
     _packing("low"),
     _packing("high"),
     ("mla", _MLA),

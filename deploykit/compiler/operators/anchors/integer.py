@@ -2,8 +2,10 @@
 channels last.
 
 Right operands are packed as `[..., panels, groups, width, group]`, padded with zeros (`packed`): `width` neighbouring
-columns, and for each column `group` neighbouring terms of its sum. The terms of a convolution are numbered tap by tap,
-with the channels of a tap next to each other, so that its weights are a matrix `[taps * channels, outputs]`.
+columns, and for each column `group` neighbouring terms of its sum. Integers of 4 bits share bytes (`halved`): one has a
+term of the first half of a group in its lower half, and the one of the second half at the same place in its upper half.
+The terms of a convolution are numbered tap by tap, with the channels of a tap next to each other, so that its weights
+are a matrix `[taps * channels, outputs]`.
 
 Left operands are raw: the caller accounts for their zero points. Only a depthwise convolution pads its data itself; for
 others, `padded` adds the padding to the data.
@@ -35,13 +37,15 @@ GROUPS = "deploykit.groups"
 @dataclass(frozen=True)
 class PanelPacking:
     """How the right operand is packed for the instruction `dot`, and the `offset` that is added to the left operand.
-    `factors` are integers, or the bits of bfloat16, which are summed in float32."""
+    `factors` are integers, or the bits of bfloat16, which are summed in float32. If they are `halved`, they are
+    integers of 4 bits, two in a byte."""
 
     dot: str
     width: int
     group: int
     offset: int = 0
     factors: Literal["integer", "bf16"] = "integer"
+    halved: bool = False
 
     @property
     def sums(self) -> str:
@@ -77,8 +81,8 @@ def integer_matmul(a: te.Tensor, panels: te.Tensor, columns: Any, packing: Panel
     def element(*index: Any) -> Any:
         *lead, row, column = index
         left = a(*batch_index(a.shape[:-2], lead, batch), row, depth)
-        right = panels(*batch_index(lead_shape, lead, batch), *place(packing, depth, column))
-        return te.sum(_left(left, packing) * widened(right, packing.sums), axis=depth)
+        right = _right(panels, batch_index(lead_shape, lead, batch), packing, depth, column)
+        return te.sum(_left(left, packing) * right, axis=depth)
 
     attrs = {ANCHOR: f"{packing.factors}_matmul", DOT: packing.dot}
     return te.compute((*batch, a.shape[-2], columns), element, name=f"{packing.factors}_matmul", attrs=attrs)
@@ -104,8 +108,8 @@ def integer_conv(
             group, own = tirx.floordiv(column, outputs), tirx.floormod(column, outputs)
             lead, first = [group], group * channels
         left = data(n, *taps.places(at, reduce), first + channel)
-        right = panels(*lead, *place(packing, term, own))
-        return te.sum(_left(left, packing) * widened(right, packing.sums), axis=[*reduce, channel])
+        right = _right(panels, lead, packing, term, own)
+        return te.sum(_left(left, packing) * right, axis=[*reduce, channel])
 
     attrs = {
         ANCHOR: f"{packing.factors}_conv",
@@ -205,7 +209,12 @@ def packed_array(b: np.ndarray, packing: PanelPacking) -> np.ndarray:
         filled[..., :depth, :columns] = b
     split = filled.reshape(prod(lead), groups, packing.group, panels, packing.width)
     places = set_aside(split.transpose(0, 3, 1, 4, 2))
-    return places.reshape(*lead, panels, groups, packing.width, packing.group)
+    places = places.reshape(*lead, panels, groups, packing.width, packing.group)
+    if not packing.halved:
+        return places
+    half = packing.group // 2
+    lower, upper = places[..., :half].view(np.uint8), places[..., half:].view(np.uint8)
+    return np.ascontiguousarray((lower & 15) | (upper << 4)).view(np.int8)
 
 
 def place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
@@ -214,6 +223,8 @@ def place(packing: PanelPacking, term: Any, column: Any) -> tuple[Any, ...]:
     panel, lane = tirx.floordiv(column, width), tirx.floormod(column, width)
     if group == 1:
         return panel, term, lane, tirx.IntImm("int64", 0)
+    if packing.halved:
+        return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group // 2)
     return panel, tirx.floordiv(term, group), lane, tirx.floormod(term, group)
 
 
@@ -239,6 +250,15 @@ def without_offset(product: te.Tensor, sums: te.Tensor, offset: int) -> te.Tenso
         return product(*index) - sums(*lead, *([tirx.IntImm("int64", 0)] if rank > 1 else []), index[-1]) * offset
 
     return te.compute(product.shape, element, name="without_offset")
+
+
+def _right(panels: te.Tensor, lead: Sequence[Any], packing: PanelPacking, term: Any, column: Any) -> Any:
+    """The right factor for a term and a column, in the dtype of sums."""
+    value = widened(panels(*lead, *place(packing, term, column)), packing.sums)
+    if not packing.halved:
+        return value
+    upper = tirx.floordiv(tirx.floormod(term, packing.group), packing.group // 2)
+    return (value << tirx.Cast("int32", 28 - 4 * upper)) >> 28
 
 
 def _left(value: Any, packing: PanelPacking) -> Any:

@@ -244,10 +244,13 @@ DOTS: Mapping[str, Dot] = {
         Dot(PACKED_4X8, 4, "int8", 0, False, _only_on_gpus),
         Dot("smlad", 4, "int32", 0, False, _by_functions),
         Dot("mla", 1, "int16", 0, False, _by_functions),
+        Dot("smlad_4", 8, "int32", 0, False, _by_functions),
+        Dot("mla_4", 2, "int16", 0, False, _by_functions),
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
 vectors without an instruction for dot products.
-`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`),
+`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`), also
+for right factors of 4 bits,
 `vmladava` is that of Helium (`helium`)."""

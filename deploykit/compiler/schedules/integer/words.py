@@ -7,6 +7,10 @@ The rule takes the anchors `integer_matmul` and `integer_conv` whose right facto
   from a word of 8-bit integers or from two words of 16-bit ones.
 * `mla` multiplies one factor at a time.
 
+Right factors of 4 bits are two in a byte (`anchors.integer`). For `smlad_4`, both halves of the bytes of a word are
+widened where they are the upper ones, so that factors, and with them sums, are 16 times as large until they are stored.
+For `mla_4`, both halves of a byte become numbers.
+
 As for vectors (`matmul`), the left factors of a tile of rows are copied first, those of one term for all rows next to
 each other. The epilogue is one loop over the sums of a tile, the rows of a column one after the other, so that what it
 reads for a column is read once.
@@ -19,13 +23,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+import numpy as np
 from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.operators.anchors.integer import DOT
-from deploykit.compiler.schedules.integer.dot import Dot
+from deploykit.compiler.operators.quantized.numbers import RANGES
+from deploykit.compiler.schedules.integer.dot import DOTS, Dot
 from deploykit.compiler.schedules.integer.matmul import STRETCH, Emitter, Strip
 from deploykit.compiler.schedules.integer.product import Product, product_of
 from deploykit.compiler.schedules.kernel.access import Views
@@ -37,14 +43,38 @@ from deploykit.compiler.schedules.matmul.tile import Tile
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
-TILES: Mapping[str, tuple[int, int]] = {"smlad": (4, 2), "mla": (2, 4)}
+TILES: Mapping[str, tuple[int, int]] = {"smlad": (4, 2), "mla": (2, 4), "smlad_4": (4, 2), "mla_4": (2, 4)}
 """The rows and columns of a tile, by the name of the instruction: eight sums leave registers for factors and places."""
+
+WORD = 4
+"""The 8-bit integers of a word."""
 
 MOST_TERMS = 512
 """The terms of a sum whose left factors are copied at a time."""
 
 TOGETHER = 2
 """The groups of terms in one iteration of the innermost loop."""
+
+
+HALVED: Mapping[str, str] = {"smlad": "smlad_4", "mla": "mla_4"}
+"""The instruction's form for right factors of 4 bits."""
+
+SCALE = 16
+"""Sums of `smlad_4` are so many times as large."""
+
+UPPER = 0xF0F0F0F0 - (1 << 32)
+"""The upper halves of the bytes of a word."""
+
+
+def halved(dot: Dot, left: str, right: np.ndarray) -> Dot | None:
+    """The form of an instruction for right factors `[..., K, N]`, if they all have 4 bits, and the sums of their
+    products with any left factors of dtype `left` have room for `SCALE`."""
+    name = HALVED.get(dot.name)
+    if name is None or not right.size or right.min() < -8 or right.max() > 7:
+        return None
+    greatest = max(map(abs, RANGES[left]))
+    sums = np.abs(right.astype(np.int64)).sum(axis=-2).max()
+    return DOTS[name] if int(sums) * greatest * SCALE < 1 << 31 else None
 
 
 def width(dot: Dot, columns: int | None) -> int:
@@ -83,6 +113,8 @@ class _Words(Emitter):
         self.part = self._part()
         assert isinstance(product.left, prim.Cast)
         self.narrow = dtype_of(product.left.value)
+        self.pairs = product.dot.left == "int32"
+        self.halved = product.dot.name in HALVED.values()
 
     @property
     def whole(self) -> bool:
@@ -127,6 +159,11 @@ class _Words(Emitter):
         return sequence(steps)
 
     @property
+    def step(self) -> int:
+        """The bytes of right factors of one step."""
+        return super().step // (2 if self.halved else 1)
+
+    @property
     def stride(self) -> int:
         """The elements of the left factors of a row."""
         group = self.product.dot.group
@@ -135,7 +172,7 @@ class _Words(Emitter):
     # Left factors
 
     def copied(self, place: Strip, start: Expr, terms: Expr) -> tirx.Stmt:
-        if self.product.dot.group == 1 or self._in_words():
+        if not self.pairs or self._in_words():
             return super().copied(place, start, terms)
         self._row = local("row_factors", 2 * self.stride, self.narrow)
         return sequence([tirx.AllocBuffer(self._row), super().copied(place, start, terms)])
@@ -151,7 +188,7 @@ class _Words(Emitter):
 
     def copied_row(self, place: Strip, row: Expr, terms: Expr) -> tirx.Stmt:
         """The words of a row, from the factors that were read one by one."""
-        if self.product.dot.group == 1 or self._in_words():
+        if not self.pairs or self._in_words():
             return sequence([])
         group = self.product.dot.group
         groups = tirx.truncdiv(terms + (group - 1), const(group))
@@ -160,12 +197,12 @@ class _Words(Emitter):
         if static(terms) is None or int(terms) % group:
             zero = partial(_store_at, self._row, nothing, terms)
             steps.append(loop("z", groups * group - terms, zero))
-        row_factors = self._row
-        steps.append(loop("g", groups, lambda g: self._widen(place, row, g, row_factors, g * group)))
+        row_factors, words = self._row, groups * (group // WORD)
+        steps.append(loop("g", words, lambda g: self._widen(place, row, g, row_factors, g * WORD)))
         return sequence(steps)
 
     def _widen(self, place: Strip, row: Expr, group: Expr, source: Buffer, offset: Expr) -> tirx.Stmt:
-        """Store a group of left factors of a row as two words."""
+        """Store four left factors of a row as two words."""
         count = 2 if self.narrow == "int16" else 1
         held = local("held", count, "int32")
         values = [tirx.BufferLoad(held, [const(n)]) for n in range(count)]
@@ -181,13 +218,13 @@ class _Words(Emitter):
     def copied_run(
         self, at: dict[ir.Var, Expr], start: Expr, count: Expr, place: Strip, row: Expr, term: Expr
     ) -> tirx.Stmt:
-        product, group = self.product, self.product.dot.group
+        product = self.product
 
         def load(c: Expr) -> ir.TensorLoad:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
             return collect(self.views.value(value), ir.TensorLoad)[-1]  # those in its indices come before it
 
-        if group == 1:
+        if not self.pairs:
             rows = place.tile.rows
             return loop(
                 "c",
@@ -198,10 +235,10 @@ class _Words(Emitter):
             return loop("c", count, lambda c: tirx.BufferStore(self._row, load(c), [term + c]))
 
         def words(g: Expr) -> tirx.Stmt:
-            first = load(g * group)
-            return self._widen(place, row, tirx.truncdiv(term, const(group)) + g, first.source, first.indices[0])
+            first = load(g * WORD)
+            return self._widen(place, row, tirx.truncdiv(term, const(WORD)) + g, first.source, first.indices[0])
 
-        return loop("g", tirx.truncdiv(count, const(group)), words)
+        return loop("g", tirx.truncdiv(count, const(WORD)), words)
 
     # Sums
 
@@ -241,7 +278,7 @@ class _Words(Emitter):
             left, declared = pointer("left", place.factors, first * lefts)
             right, others = pointer("right", weights, base + first * self.step)
             steps: list[tirx.Stmt] = [*declared, *others]
-            step = self._pairs if self.product.dot.group > 1 else self._products
+            step = self._pairs if self.pairs else self._products
             steps += [step(place.tile, sums, left, n * lefts, right, n * self.step) for n in range(count)]
             return sequence(steps)
 
@@ -254,34 +291,42 @@ class _Words(Emitter):
         return sequence([main, several(rest, const(whole - rest))]) if rest else main
 
     def _products(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
-        """Add the product of one left factor of each row, from place `at` on, and one right factor of each column, from
-        place `to` on, to every sum."""
+        """Add the products of one group of left factors of each row, from place `at` on, and one of right factors of
+        each column, from place `to` on, to every sum."""
         steps: list[tirx.Stmt] = []
         for v in range(tile.columns):
-            for i in range(tile.rows):
-                factors = (tirx.BufferLoad(b, [const(n)]).astype("int32") for b, n in ((left, at + i), (right, to + v)))
-                place = const(i * tile.columns + v)
-                value = called("mla", *factors, tirx.BufferLoad(sums, [place]))
-                steps.append(_store_at(sums, value, const(0), place))
+            value = tirx.BufferLoad(right, [const(to + v)]).astype("int32")
+            rights = [called(name, value) for name in ("lower_half", "upper_half")] if self.halved else [value]
+            for term, factor in enumerate(rights):
+                for i in range(tile.rows):
+                    other = tirx.BufferLoad(left, [const(at + term * tile.rows + i)]).astype("int32")
+                    place = const(i * tile.columns + v)
+                    total = called("mla", other, factor, tirx.BufferLoad(sums, [place]))
+                    steps.append(_store_at(sums, total, const(0), place))
         return sequence(steps)
 
     def _pairs(self, tile: Tile, sums: Buffer, left: Buffer, at: int, right: Buffer, to: int) -> tirx.Stmt:
-        """Add four products to every sum, two at a time. Their left factors are from place `at` on, the right ones from
-        place `to` on."""
+        """Add one group of products to every sum, two at a time. Their left factors are from place `at` on, the right
+        ones from place `to` on."""
         words, pairs = (local(name, tile.columns, "int32") for name in ("words", "pairs"))
         columns = range(tile.columns)
         steps: list[tirx.Stmt] = [tirx.AllocBuffer(words), tirx.AllocBuffer(pairs)]
-        steps += [_store_at(words, word(right, const(to + v * 4)), const(0), const(v)) for v in columns]
-        for half, widened in enumerate(("sxtb16", "sxtb16_ror8")):
-            wide = [called(widened, tirx.BufferLoad(words, [const(v)])) for v in columns]
-            steps += [_store_at(pairs, value, const(0), const(v)) for v, value in enumerate(wide)]
-            for i in range(tile.rows):
-                factor = tirx.BufferLoad(left, [const(at + i * 2 + half)])
-                for v in columns:
-                    place = const(i * tile.columns + v)
-                    pair = tirx.BufferLoad(pairs, [const(v)])
-                    value = called("smlad", factor, pair, tirx.BufferLoad(sums, [place]))
-                    steps.append(_store_at(sums, value, const(0), place))
+        steps += [_store_at(words, word(right, const(to + v * WORD)), const(0), const(v)) for v in columns]
+        held: list[Expr] = [tirx.BufferLoad(words, [const(v)]) for v in columns]
+        quads = [held]
+        if self.halved:
+            mask = tirx.IntImm("int32", UPPER)
+            quads = [[(word_ << 4) & mask for word_ in held], [word_ & mask for word_ in held]]
+        for n, quad in enumerate(quads):
+            for half, widened in enumerate(("sxtb16", "sxtb16_ror8")):
+                steps += [_store_at(pairs, called(widened, quad[v]), const(0), const(v)) for v in columns]
+                for i in range(tile.rows):
+                    factor = tirx.BufferLoad(left, [const(at + (n * tile.rows + i) * 2 + half)])
+                    for v in columns:
+                        place = const(i * tile.columns + v)
+                        pair = tirx.BufferLoad(pairs, [const(v)])
+                        value = called("smlad", factor, pair, tirx.BufferLoad(sums, [place]))
+                        steps.append(_store_at(sums, value, const(0), place))
         return sequence(steps)
 
     # Results
@@ -293,7 +338,9 @@ class _Words(Emitter):
         spilled = local("spilled", tile.rows * tile.columns, "int32")
         code.add(tirx.AllocBuffer(spilled))
         for n in range(tile.rows * tile.columns):
-            code.add(_store_at(spilled, tirx.BufferLoad(sums, [const(n)]), const(0), const(n)))
+            total: Expr = tirx.BufferLoad(sums, [const(n)])
+            total = total >> (SCALE.bit_length() - 1) if self.halved and self.pairs else total
+            code.add(_store_at(spilled, total, const(0), const(n)))
         count: Expr = const(tile.columns)
         if known is None or known % tile.columns:
             count = code.let("columns", tirx.min(count, columns - panel * tile.columns))

@@ -1,10 +1,13 @@
 """Imports the ONNX operators QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear
 (`compiler.operators.quantized.quantization`).
 
-A DequantizeLinear of constants is folded here, except if the operator itself dequantises them at import.
+A DequantizeLinear of constants is folded here, except if the operator itself dequantises them at import. Constant
+integers of 2 and 4 bits become those of 8 bits, which products of integers take.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from deploykit.compiler.operators.building.context import Context
 from deploykit.compiler.operators.building.value import Value, constant
@@ -32,6 +35,7 @@ def quantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point
 @operator("DequantizeLinear")
 def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     dtype, block_size = node.dtype("output_dtype", scale.dtype), node.int("block_size", 0)
+    x, zero_point = _of_8_bits(x), None if zero_point is None else _of_8_bits(zero_point)
     inputs = [v for v in (x, scale, zero_point) if v is not None]
     own = quantization.is_dequantized_at_import(x, scale, zero_point, dtype, block_size)
     if all(v.is_constant for v in inputs) and not own:
@@ -41,6 +45,12 @@ def dequantize_linear(ctx: Context, node: Node, x: Value, scale: Value, zero_poi
     return quantization.dequantize_linear(
         ctx, x, scale, zero_point, dtype=dtype, axis=node.int("axis", 1), block_size=block_size
     )
+
+
+def _of_8_bits(x: Value) -> Value:
+    if x.array is None or x.dtype not in ("int2", "uint2", "int4", "uint4"):
+        return x
+    return constant(x.array.astype(np.uint8 if x.dtype.startswith("u") else np.int8))
 
 
 @operator("DynamicQuantizeLinear")
