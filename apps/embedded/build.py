@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -65,24 +65,18 @@ def build(board: str, output: Path) -> None:
     (output / "drawings.h").write_text(header(pictures(10, SEED + 1)), encoding="ascii")
 
 
-def built(
-    build: Callable[[str, Path], None], description: str | None, name: str, arguments: Sequence[str] | None
-) -> Path:
-    """Build an app for the board and into the folder of a command line; returns the folder."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--board", default="nrf52840dk", help="a name of `deploykit boards`, or the path of a .toml file"
-    )
-    parser.add_argument("-o", "--output", type=Path, default=Path(name))
-    options = parser.parse_args(arguments)
-    build(options.board, options.output)
-    folder: Path = options.output
-    return folder
+def parser(description: str | None, name: str) -> argparse.ArgumentParser:
+    """The options of an app: its board, and the folder of its project, by default `name`."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--board", default="nrf52840dk", help="a name of `deploykit boards`, or the path of a .toml file")
+    made.add_argument("-o", "--output", type=Path, default=Path(name))
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    output = built(build, __doc__, "digits", arguments)
-    print(f"make -C {output} run    draws the digits in the emulator of the core")
+    given = parser(__doc__, "digits").parse_args(arguments)
+    build(given.board, given.output)
+    print(f"make -C {given.output} run    draws the digits in the emulator of the core")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ import onnxruntime
 import pytest
 
 import deploykit
-from apps.embedded.keywords.build import MODEL, NEW, build, heard
+from apps.embedded.keywords.build import MODEL, NEW, SEED, build, heard
 from apps.embedded.keywords.network import BANDS, WINDOW, energies, gradients, random_weights
 from apps.embedded.keywords.sounds import CLASSES
 from apps.embedded.keywords.train import KINDS, window
 from deploykit.targets.embedded.boards import find_board
 from deploykit.targets.embedded.boards.image import missing
+from tests.forms.test_sketches import Builder
 
 
 def test_it_knows_words_that_it_was_not_trained_on() -> None:
@@ -78,3 +79,24 @@ def test_the_app_hears_all_words_and_no_others(board: str, seed: int, tmp_path: 
     assert "8 of 8 words, 0 other sounds taken for words" in call.stdout
     said = [CLASSES[kind] for _, kind in heard(seed).ends if kind]
     assert [line.split()[2] for line in call.stdout.splitlines() if " s  " in line] == said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["arduino", "zephyr"])
+def test_other_forms_hear_the_same(form: str, tmp_path: Path) -> None:
+    board = "nrf52840dk"
+    if reason := missing(find_board(board)):
+        pytest.skip(reason)
+    folder, work = tmp_path / "keywords", tmp_path / "work"
+    build(board, folder, form=form)
+    work.mkdir()
+    if form == "arduino":
+        printed = Builder(work, arm=True).run(folder / "examples" / "keywords" / "keywords.ino", [folder])
+    else:
+        sources = [*(folder / "src" / "keywords").glob("*.c"), folder / "samples" / "keywords" / "src" / "main.c"]
+        options = ["-D__ZEPHYR__=1", "-std=c99", "-O2", f"-I{folder / 'src'}", "-o", work / "app"]
+        subprocess.run(["gcc", *map(str, [*options, *sources, "-lm"])], check=True)
+        printed = subprocess.run([work / "app"], check=True, capture_output=True, text=True).stdout
+    said = [CLASSES[kind] for _, kind in heard(SEED).ends if kind]
+    assert [line.split()[2] for line in printed.splitlines() if " s  " in line] == said
+    assert "8 of 8 words, 0 other sounds taken for words" in printed

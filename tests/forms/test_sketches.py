@@ -39,9 +39,10 @@ class Builder:
         self._launcher = [*build.launcher] if build else []
 
     def run(self, sketch: Path, libraries: Sequence[Path]) -> str:
-        """What a sketch prints; `libraries` are folders of libraries."""
-        include = [f"-I{CORE}", *(f"-I{library / 'src'}" for library in libraries)]
+        """What a sketch prints, with the C that is beside it; `libraries` are folders of libraries."""
+        include = ["-DARDUINO=10819", f"-I{CORE}", *(f"-I{library / 'src'}" for library in libraries)]
         objects = [self._compiled(CORE / "main.cpp", include, "core-"), self._compiled(sketch, include)]
+        objects += [self._compiled(source, include, "sketch-") for source in sorted(sketch.parent.glob("*.c"))]
         archives = []
         for number, library in enumerate(libraries):
             sources = sorted(path for path in (library / "src").rglob("*") if path.suffix in (".c", ".cpp", ".S"))

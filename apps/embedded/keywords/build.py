@@ -1,8 +1,9 @@
-"""Builds the keywords app for a board: `python -m apps.embedded.keywords.build [--board BOARD] [-o DIR]`.
+"""Builds the keywords app for a board: `python -m apps.embedded.keywords.build [--board BOARD] [--format F] [-o DIR]`.
 
 The network is quantised with random words, all but the energies of its bands, and compiled as a stream: a run takes the
 newest samples alone. A recording made here takes the place of a microphone. `make -C DIR run` runs the app in the
-emulator of the board's core.
+emulator of the board's core. With `--format arduino` or `zephyr` it is the example of a library for Arduino, or the
+sample of a module for Zephyr.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import deploykit
-from apps.embedded.build import built
+from apps.embedded.build import parser
 from apps.embedded.keywords.network import HOP, STRIDES
 from apps.embedded.keywords.sounds import CLASSES, OTHERS, RATE, WORDS, Recording, as_integers, recording
 from apps.embedded.keywords.train import KINDS, window
@@ -74,7 +75,11 @@ def header(found: Recording) -> str:
     )
 
 
-def build(board: str, output: Path, seed: int = SEED) -> None:
+PLACES = {"c": "example", "arduino": "examples/keywords", "zephyr": "samples/keywords/src"}
+"""Where the app is in each form."""
+
+
+def build(board: str, output: Path, seed: int = SEED, form: str = "c") -> None:
     """Make the project. Raises what `deploykit.build` raises."""
     random = np.random.default_rng(SEED)
     windows = np.stack([window(index % KINDS, random)[0] for index in range(SAMPLES)])
@@ -83,14 +88,30 @@ def build(board: str, output: Path, seed: int = SEED) -> None:
         np.savez(place / "samples.npz", samples=windows.astype(np.float32)[:, None])
         quantize(MODEL, [place / "samples.npz"], place / "keywords.onnx", keep=FLOATS)
         dims = {"batch": 1, "frames": NEW}
-        deploykit.build(place / "keywords.onnx", "embedded", dims, output, board=board, stream="samples:2")
-    shutil.copyfile(HERE / "main.c", output / "example" / "main.c")
-    (output / "recording.h").write_text(header(heard(seed)), encoding="ascii")
+        source = place / "keywords.onnx"
+        deploykit.build(source, "embedded", dims, output, board=board, stream="samples:2", format=form)
+    app = output / PLACES[form]
+    shutil.copyfile(HERE / "main.c", app / "main.c")
+    if form == "arduino":
+        shutil.copyfile(HERE / "keywords.ino", app / "keywords.ino")
+    place = output if form == "c" else app
+    (place / "recording.h").write_text(header(heard(seed)), encoding="ascii")
+
+
+NEXT = {
+    "c": "make -C {} run    listens in the emulator of the core",
+    "arduino": "{}/examples/keywords is the sketch: put {} into libraries/ of the sketchbook",
+    "zephyr": "west build -b BOARD {}/samples/keywords    builds the sample",
+}
+"""What is done next, for each form."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    output = built(build, __doc__, "keywords", arguments)
-    print(f"make -C {output} run    listens in the emulator of the core")
+    options = parser(__doc__, "keywords")
+    options.add_argument("--format", choices=tuple(PLACES), default="c", help="what build system the project is for")
+    given = options.parse_args(arguments)
+    build(given.board, given.output, form=given.format)
+    print(NEXT[given.format].format(given.output, given.output))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,13 @@
    model has been sure of it for SURE runs. */
 #include <stdio.h>
 
+#if defined(ARDUINO) || defined(__ZEPHYR__)
+#include <keywords.h>
+#else
 #include "model.h"
-#include "recording.h"
 #include "weights.h"
+#endif
+#include "recording.h"
 
 #define SURE 3
 #define LEAST 0.9f
@@ -18,8 +22,19 @@ static keywords_model model;
 static float heard[NEW];
 static float scores[CLASSES];
 
+#if defined(ARDUINO)
+void say(const char* line); /* of the sketch, which calls the app */
+int listen_to_all(void);
+#define APP listen_to_all
+#else
+#define APP main
+static void say(const char* line) {
+    puts(line);
+}
+#endif
+
 static int failed(void) {
-    puts(keywords_last_error(&model));
+    say(keywords_last_error(&model));
     return 1;
 }
 
@@ -55,8 +70,9 @@ static int is_there(int class, long at) {
     return 0;
 }
 
-int main(void) {
+int APP(void) {
     keywords_dims dims = {0};
+    char line[96];
     int said = 0;
     int right = 0;
     int wrong = 0;
@@ -77,16 +93,22 @@ int main(void) {
         times = found == last ? times + 1 : 1;
         last = found;
         if (found != 0 && times == SURE) {
-            printf("%6.2f s  %s  %3.0f %%\n", (double)(at + NEW) / RATE, names[found], 100.0 * (double)scores[found]);
+            const long hundredths = (at + NEW) * 100 / RATE; /* small C libraries print no floats */
+            const int percent = (int)(100.0f * scores[found] + 0.5f);
+            (void)snprintf(
+                line, sizeof line, "%3ld.%02ld s  %s  %3d %%", hundredths / 100, hundredths % 100, names[found], percent
+            );
+            say(line);
             *(is_there(found, at) ? &right : &wrong) += 1;
         }
     }
     for (each = 0; each < WORDS; ++each) {
         said += words[each].class != 0;
     }
-    printf(
-        "%d of %d words, %d other sounds taken for words; RAM for tensors: %d bytes\n", right, said, wrong,
-        (int)(KEYWORDS_ARENA_BYTES + KEYWORDS_STATE_BYTES + sizeof heard + sizeof scores)
+    (void)snprintf(
+        line, sizeof line, "%d of %d words, %d other sounds taken for words; RAM for tensors: %d bytes", right, said,
+        wrong, (int)(KEYWORDS_ARENA_BYTES + KEYWORDS_STATE_BYTES + sizeof heard + sizeof scores)
     );
+    say(line);
     return right == said && wrong == 0 ? 0 : 1;
 }
