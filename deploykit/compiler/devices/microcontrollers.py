@@ -25,12 +25,16 @@ FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
 HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False, fours=True)
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 
+RVV = replace(FLOATS, name="rvv", dots=("vwmacc",), fixed_point=False)
+"""Vectors of 128 bits or more, those of the V extension of RISC-V. Kernels of integers call functions that use them."""
+
 MICROCONTROLLERS: Mapping[str, Device] = {
     GENERIC: SCALAR_C,
     **dict.fromkeys(("cortex-m0plus", "cortex-m3"), SCALAR),
     **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), FLOAT_PAIRS),
     **dict.fromkeys(("cortex-m55", "cortex-m85"), HELIUM),
     **dict.fromkeys(("rv32imc", "xtensa"), SCALAR),
-    **dict.fromkeys(("rv32imafc", "rv32imafcv", "rv64gc"), FLOATS),
+    **dict.fromkeys(("rv32imafc", "rv64gc"), FLOATS),
+    "rv32imafcv": RVV,
 }
 """The device that kernels are scheduled for, by the name of the CPU."""

@@ -3,7 +3,8 @@ instruction there, which rounds once; in plain C they are what the compiler make
 
 from __future__ import annotations
 
-from deploykit.compiler.codegen.c.helium import FLOATS, ONCE, assembly
+from deploykit.compiler.codegen.c.helium import FLOATS, ONCE
+from deploykit.compiler.codegen.c.rows import assembly
 from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 
 

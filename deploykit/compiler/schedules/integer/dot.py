@@ -239,9 +239,10 @@ DOTS: Mapping[str, Dot] = {
         Dot("smlad", 4, "int32", 0, False, _by_functions),
         Dot("mla", 1, "int16", 0, False, _by_functions),
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
+        Dot("vwmacc", 1, "int16", 0, False, _by_functions),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
 vectors without an instruction for dot products.
 `packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`),
-`vmladava` is that of Helium (`helium`)."""
+`vmladava` is that of Helium, and `vwmacc` that of RISC-V's vectors (`row_functions`)."""
