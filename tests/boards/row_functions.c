@@ -6,9 +6,36 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CHECK_PAIR(name, type)                                                                                         \
+    plain_##name##_rvv(expected.type, a.type, b.type, count);                                                          \
+    vectors_##name##_rvv(found.type, a.type, b.type, count);                                                           \
+    check(#name, count, 0, 0);
+
+#define CHECK_SAME(name, type, y)                                                                                      \
+    plain_##name##_rvv(expected.type, a.type, y, count);                                                               \
+    vectors_##name##_rvv(found.type, a.type, y, count);                                                                \
+    check(#name, count, 0, 0);
+
+#define CHECK_ONE(name, from, to)                                                                                      \
+    plain_##name##_rvv(expected.to, a.from, count);                                                                    \
+    vectors_##name##_rvv(found.to, a.from, count);                                                                     \
+    check(#name, count, 0, 0);
+
+#define CHECK_FILL(name, to, y)                                                                                        \
+    plain_##name##_rvv(expected.to, y, count);                                                                         \
+    vectors_##name##_rvv(found.to, y, count);                                                                          \
+    check(#name, count, 0, 0);
+
 enum { SUMS = 1024, BYTES = 1 << 16 };
 
-static int32_t expected[SUMS], found[SUMS];
+typedef union {
+    int32_t i32[SUMS];
+    float f32[SUMS];
+    int8_t i8[SUMS];
+    uint8_t u8[SUMS];
+} strip;
+
+static strip expected, found, a, b;
 static float factors[SUMS], biases[SUMS];
 static uint8_t left[BYTES], to_expected[BYTES], to_found[BYTES];
 static int8_t right[BYTES];
@@ -39,14 +66,16 @@ static void fill(void) {
         to_expected[i] = to_found[i] = (uint8_t)any();
     }
     for (int i = 0; i < SUMS; ++i) {
-        expected[i] = found[i] = any_sum();
+        expected.i32[i] = found.i32[i] = any_sum();
+        a.i32[i] = any_sum();
+        b.i32[i] = any_sum();
         factors[i] = any_float(1e-7f);
         biases[i] = any_float(0.5f);
     }
 }
 
 static void check(const char* what, int a, int b, int c) {
-    if (memcmp(expected, found, sizeof found) != 0 || memcmp(to_expected, to_found, sizeof to_found) != 0) {
+    if (memcmp(&expected, &found, sizeof found) != 0 || memcmp(to_expected, to_found, sizeof to_found) != 0) {
         printf("%s differs with %d %d %d\n", what, a, b, c);
         wrong = 1;
     }
@@ -54,19 +83,25 @@ static void check(const char* what, int a, int b, int c) {
 
 static void check_products(int terms, int columns, int more) {
     const int width = columns + (int)(any() % 5), between = columns + (int)(any() % 3);
-    const int8_t* a = (const int8_t*)left;
+    const int8_t* rows = (const int8_t*)left;
     fill();
-    plain_multiply_row_int8_rvv(expected, a, right, width, terms, columns, more);
-    vectors_multiply_row_int8_rvv(found, a, right, width, terms, columns, more);
+    plain_multiply_row_int8_rvv(expected.i32, rows, right, width, terms, columns, more);
+    vectors_multiply_row_int8_rvv(found.i32, rows, right, width, terms, columns, more);
     check("multiply_row_int8", terms, columns, more);
-    plain_multiply_row_uint8_rvv(expected, left, right, width, terms, columns, more);
-    vectors_multiply_row_uint8_rvv(found, left, right, width, terms, columns, more);
+    plain_multiply_row_uint8_rvv(expected.i32, left, right, width, terms, columns, more);
+    vectors_multiply_row_uint8_rvv(found.i32, left, right, width, terms, columns, more);
     check("multiply_row_uint8", terms, columns, more);
-    plain_multiply_rows_int8_rvv(expected, between, a, a + 99, a + 777, right, width, terms, columns, more);
-    vectors_multiply_rows_int8_rvv(found, between, a, a + 99, a + 777, right, width, terms, columns, more);
+    plain_multiply_rows_int8_rvv(
+        expected.i32, between, rows, rows + 99, rows + 777, right, width, terms, columns, more
+    );
+    vectors_multiply_rows_int8_rvv(found.i32, between, rows, rows + 99, rows + 777, right, width, terms, columns, more);
     check("multiply_rows_int8", terms, columns, more);
-    plain_multiply_rows_uint8_rvv(expected, between, left, left + 99, left + 777, right, width, terms, columns, more);
-    vectors_multiply_rows_uint8_rvv(found, between, left, left + 99, left + 777, right, width, terms, columns, more);
+    plain_multiply_rows_uint8_rvv(
+        expected.i32, between, left, left + 99, left + 777, right, width, terms, columns, more
+    );
+    vectors_multiply_rows_uint8_rvv(
+        found.i32, between, left, left + 99, left + 777, right, width, terms, columns, more
+    );
     check("multiply_rows_uint8", terms, columns, more);
 }
 
@@ -75,14 +110,18 @@ static void check_taps(int channels, int outputs, int rows) {
     const int row = (int)(any() % 900), between = channels + (int)(any() % 5);
     fill();
     plain_multiply_taps_int8_rvv(
-        expected, (const int8_t*)left, step, outputs, row, column, rows, columns, right, between, channels
+        expected.i32, (const int8_t*)left, step, outputs, row, column, rows, columns, right, between, channels
     );
     vectors_multiply_taps_int8_rvv(
-        found, (const int8_t*)left, step, outputs, row, column, rows, columns, right, between, channels
+        found.i32, (const int8_t*)left, step, outputs, row, column, rows, columns, right, between, channels
     );
     check("multiply_taps_int8", channels, outputs, rows);
-    plain_multiply_taps_uint8_rvv(expected, left, step, outputs, row, column, rows, columns, right, between, channels);
-    vectors_multiply_taps_uint8_rvv(found, left, step, outputs, row, column, rows, columns, right, between, channels);
+    plain_multiply_taps_uint8_rvv(
+        expected.i32, left, step, outputs, row, column, rows, columns, right, between, channels
+    );
+    vectors_multiply_taps_uint8_rvv(
+        found.i32, left, step, outputs, row, column, rows, columns, right, between, channels
+    );
     check("multiply_taps_uint8", channels, outputs, rows);
 }
 
@@ -90,12 +129,77 @@ static void check_requantized(int count, int rows, int zero) {
     const float low = (float)(-128 - zero), high = (float)(127 - zero), factor = any_float(1e-7f);
     const int between = count + (int)(any() % 4);
     fill();
-    plain_requantize_rows_rvv(to_expected, expected, between, rows, factors, biases, count, low, high, zero);
-    vectors_requantize_rows_rvv(to_found, found, between, rows, factors, biases, count, low, high, zero);
+    plain_requantize_rows_rvv(to_expected, expected.i32, between, rows, factors, biases, count, low, high, zero);
+    vectors_requantize_rows_rvv(to_found, found.i32, between, rows, factors, biases, count, low, high, zero);
     check("requantize_rows", count, rows, zero);
-    plain_requantize_rows_evenly_rvv(to_expected, expected, between, rows, factor, biases, count, low, high, zero);
-    vectors_requantize_rows_evenly_rvv(to_found, found, between, rows, factor, biases, count, low, high, zero);
+    plain_requantize_rows_evenly_rvv(to_expected, expected.i32, between, rows, factor, biases, count, low, high, zero);
+    vectors_requantize_rows_evenly_rvv(to_found, found.i32, between, rows, factor, biases, count, low, high, zero);
     check("requantize_rows_evenly", count, rows, zero);
+}
+
+static void fill_floats(void) {
+    fill();
+    for (int i = 0; i < SUMS; ++i) {
+        expected.f32[i] = found.f32[i] = any_float(1e-3f);
+        a.f32[i] = any_float(any() % 2 == 0 ? 1e-3f : 1e7f);
+        b.f32[i] = any_float(0.25f);
+    }
+}
+
+static void check_strips(int count) {
+    const int32_t number = any_sum();
+    const float y = any_float(0.25f);
+    fill();
+    CHECK_PAIR(add_i32, i32)
+    CHECK_PAIR(sub_i32, i32)
+    CHECK_PAIR(mul_i32, i32)
+    CHECK_SAME(add_i32_same, i32, number)
+    CHECK_SAME(sub_i32_same, i32, number)
+    CHECK_SAME(mul_i32_same, i32, number)
+    CHECK_SAME(from_i32_same, i32, number)
+    CHECK_ONE(float_i32, i32, f32)
+    CHECK_ONE(narrow_i8, i32, i32)
+    CHECK_ONE(narrow_u8, i32, i32)
+    CHECK_ONE(load_i8, i8, i32)
+    CHECK_ONE(load_u8, u8, i32)
+    CHECK_ONE(store_i32, i32, i32)
+    CHECK_ONE(store_i8, i32, i8)
+    CHECK_ONE(store_u8, i32, u8)
+    CHECK_FILL(fill_i32, i32, number)
+    CHECK_FILL(fill_i8, i8, number)
+    CHECK_FILL(fill_u8, u8, number)
+    fill_floats();
+    CHECK_PAIR(add_f32, f32)
+    CHECK_PAIR(sub_f32, f32)
+    CHECK_PAIR(mul_f32, f32)
+    CHECK_SAME(add_f32_same, f32, y)
+    CHECK_SAME(sub_f32_same, f32, y)
+    CHECK_SAME(mul_f32_same, f32, y)
+    CHECK_SAME(from_f32_same, f32, y)
+    CHECK_SAME(min_f32_same, f32, 6.0f)
+    CHECK_SAME(max_f32_same, f32, 0.0f)
+    CHECK_SAME(at_least_f32_same, f32, -0.5f)
+    CHECK_SAME(at_least_f32_same, f32, 0.0f)
+    CHECK_ONE(round_f32, f32, i32)
+    CHECK_ONE(store_f32, f32, f32)
+    CHECK_FILL(fill_f32, f32, y)
+}
+
+static void check_floats(int terms, int width, int outputs) {
+    const int rows = 1 + (int)(any() % 3), columns = (int)(any() % 4), step = (int)(any() % 20),
+              row = (int)(any() % 90);
+    const int column = (int)(any() % 60), across = (int)(any() % 90), between = (int)(any() % 60);
+    fill_floats();
+    plain_multiply_outputs_rvv(expected.f32, a.f32, step, outputs, b.f32, terms, width);
+    vectors_multiply_outputs_rvv(found.f32, a.f32, step, outputs, b.f32, terms, width);
+    check("multiply_outputs", terms, width, outputs);
+    plain_multiply_taps_float_rvv(
+        expected.f32, a.f32, step, outputs, row, column, rows, columns, b.f32, across, between, width
+    );
+    vectors_multiply_taps_float_rvv(
+        found.f32, a.f32, step, outputs, row, column, rows, columns, b.f32, across, between, width
+    );
+    check("multiply_taps_float", columns, width, outputs);
 }
 
 static void check_copies(int count) {
@@ -120,6 +224,10 @@ int main(void) {
         }
         check_requantized(sizes[i], 1 + (int)(any() % 4), (int)(any() % 256) - 128);
         check_copies(sizes[i] * 7);
+        check_strips(sizes[i]);
+        for (int outputs = 1; outputs < 8; ++outputs) {
+            check_floats(1 + (int)(any() % 20), 1 + sizes[i] % 40, outputs);
+        }
     }
     printf("checked\n");
     return wrong;

@@ -44,7 +44,11 @@ class Vectors:
 HELIUM = Vectors(
     "mps3-an547", ("vmladava.s8", "vmullb.s16"), ("multiply_outputs", "multiply_taps_float", "at_least_f32x4")
 )
-RVV = Vectors("riscv32-virt-v", ("vwmacc.vx", "vwmacc.vv"), ())
+RVV = Vectors(
+    "riscv32-virt-v",
+    ("vwmacc.vx", "vwmacc.vv"),
+    ("multiply_outputs_rvv", "multiply_taps_float_rvv", "at_least_f32_same_rvv"),
+)
 
 
 @pytest.fixture(params=[HELIUM, RVV, replace(RVV, bits=256)], ids=["helium", "rvv", "rvv-256"])

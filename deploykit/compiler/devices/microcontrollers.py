@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deploykit.compiler.devices import row_functions
 from deploykit.compiler.devices.cpu import SCALAR_C, Device
 
 GENERIC = "generic"
@@ -22,11 +23,11 @@ FLOATS = replace(SCALAR, name="floats", float_sums=20)
 FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
 """Both."""
 
-HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False, fours=True)
+HELIUM = replace(PAIRS, name="helium", dots=("vmladava",), fixed_point=False, row_functions=row_functions.HELIUM)
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 
-RVV = replace(FLOATS, name="rvv", dots=("vwmacc",), fixed_point=False)
-"""Vectors of 128 bits or more, those of the V extension of RISC-V. Kernels of integers call functions that use them."""
+RVV = replace(SCALAR, name="rvv", dots=("vwmacc",), fixed_point=False, row_functions=row_functions.RVV)
+"""Vectors of 128 bits or more, those of the V extension of RISC-V. Kernels call functions that use them."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {
     GENERIC: SCALAR_C,

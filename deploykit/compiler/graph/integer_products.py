@@ -35,7 +35,6 @@ from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Ge
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer import words
 from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot, dot_for
-from deploykit.compiler.schedules.integer.row_functions import panel_width
 from deploykit.compiler.tir.values import static
 
 Build: TypeAlias = Callable[..., Callable[..., te.Tensor]]
@@ -98,7 +97,8 @@ def _product(
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for an instruction."""
     if device.vector_bits == 0:
-        width = panel_width(dot.name, columns) or words.width(dot, columns)
+        functions = device.row_functions
+        width = words.width(dot, columns) if functions is None else functions.width(columns)
         return PanelPacking(dot.name, width, dot.group, dot.offset(left)) if width else PanelPacking("", 1, 1)
     return PanelPacking(dot.name, panel_columns(device, columns), dot.group, dot.offset(left))
 
@@ -175,7 +175,8 @@ def _together(groups: int, outputs: int, channels: int, device: Device) -> int:
     if device.vector_bits:
         width, terms = device.lanes(32), 0
     else:
-        width, terms = panel_width(dot.name, None) or words.width(dot, None), dot.group
+        functions, terms = device.row_functions, dot.group
+        width = words.width(dot, None) if functions is None else functions.panel
 
     def fit(n: int) -> bool:
         return n * outputs <= width or (n * channels <= terms and n * outputs <= 2 * terms)

@@ -41,6 +41,33 @@ def taps(name: str, dtype: str, attribute: str, condition: str, vectors: str) ->
     return name, text
 
 
+def float_taps(name: str, attribute: str, condition: str, vectors: str) -> tuple[str, str]:
+    """The sums of products of channels of float32."""
+    text = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
+   Data of rows, columns and outputs are `row`, `column` and `step` apart, weights `across` and `between`.
+   Sums of an output take a multiple of four. */
+{attribute}static void {name}(
+        float *sums, const float *data, int32_t step, int32_t outputs, int32_t row, int32_t column, int32_t rows,
+        int32_t columns, const float *weights, int32_t across, int32_t between, int32_t channels) {{
+{condition}
+{vectors}
+#else
+    for (; outputs > 0; --outputs, data += step, sums += (channels + 3) / 4 * 4) {{
+        for (int32_t c = 0; c < channels; ++c) {{
+            sums[c] = 0.0f;
+            for (int32_t i = 0; i < rows; ++i) {{
+                for (int32_t j = 0; j < columns; ++j) {{
+                    sums[c] += data[i * row + j * column + c] * weights[i * across + j * between + c];
+                }}
+            }}
+        }}
+    }}
+#endif
+}}
+"""
+    return name, text
+
+
 def requantize(name: str, factor: str, attribute: str, condition: str, vectors: str) -> tuple[str, str]:
     """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
     read = "factors[i]" if "*" in factor else "factor"

@@ -15,7 +15,7 @@ from deploykit.compiler.codegen.c import rows
 from deploykit.compiler.codegen.c.rows import assembly
 from deploykit.compiler.devices.rvv import ROWS
 
-_RVV = "#if defined(__riscv_v) && defined(__GNUC__)"
+RVV = "#if defined(__riscv_v) && defined(__GNUC__)"
 
 _NAMED = ", ".join(f'"v{register}"' for register in range(32))
 
@@ -29,7 +29,7 @@ _MACROS = f"""/* What assembly changes. Older compilers than these use no vector
 
 """
 
-_WORDS = "vsetvli %[vl], {}, e32, m8, ta, ma"
+WORDS = "vsetvli %[vl], {}, e32, m8, ta, ma"
 _HALVES = "vsetvli zero, zero, e16, m4, ta, ma"
 _BYTES = "vsetvli zero, zero, e8, m2, ta, ma"
 _AGAIN = "vsetvli zero, zero, e32, m8, ta, ma"
@@ -38,7 +38,7 @@ _AGAIN = "vsetvli zero, zero, e32, m8, ta, ma"
 _TOGETHER = 4
 """The terms of an iteration."""
 
-_SUMS = ("v8", "v16", "v24")
+SUMS = ("v8", "v16", "v24")
 """The sums of three rows, or of three outputs."""
 
 
@@ -49,7 +49,7 @@ def _term(load: str, count: int, term: int) -> list[str]:
         *(f"vle8.v {factors}, (%[w])", "add %[w], %[w], %[width]"),
         *(f"{load} %[x{i}], {term}(%[a{i}])" for i in named),
         f"vsext.vf2 v4, {factors}",
-        *(f"vwmacc.vx {_SUMS[i]}, %[x{i}], v4" for i in named),
+        *(f"vwmacc.vx {SUMS[i]}, %[x{i}], v4" for i in named),
     ]
 
 
@@ -62,14 +62,14 @@ def _multiply(dtype: str, count: int) -> str:
         return [*(f"addi %[a{i}], %[a{i}], {terms}" for i in named), f"addi %[n], %[n], -{terms}"]
 
     lines = [
-        *(_WORDS.format("%[columns]"), "beqz %[more], 1f"),
-        *(f"vle32.v {_SUMS[i]}, (%[s{i}])" for i in named),
-        *("j 2f", "1:", *(f"vmv.v.i {_SUMS[i]}, 0" for i in named), "2:", _HALVES),
+        *(WORDS.format("%[columns]"), "beqz %[more], 1f"),
+        *(f"vle32.v {SUMS[i]}, (%[s{i}])" for i in named),
+        *("j 2f", "1:", *(f"vmv.v.i {SUMS[i]}, 0" for i in named), "2:", _HALVES),
         *(f"addi %[n], %[n], -{_TOGETHER}", "bltz %[n], 4f"),
         *("3:", *together, *onward(_TOGETHER), "bgez %[n], 3b"),
         *("4:", f"addi %[n], %[n], {_TOGETHER}", "beqz %[n], 6f"),
         *("5:", *_term(load, count, 0), *onward(1), "bnez %[n], 5b"),
-        *("6:", _AGAIN, *(f"vse32.v {_SUMS[i]}, (%[s{i}])" for i in named)),
+        *("6:", _AGAIN, *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]
     places = ", ".join(f"*a{i} = {name}" for i, name in zip(named, ("row", "second", "third"), strict=False))
     changed = ", ".join(f'[a{i}] "+&r"(a{i}), [x{i}] "=&r"(x{i})' for i in named)
@@ -94,7 +94,7 @@ def _multiply_row(dtype: str) -> tuple[str, str]:
 static void {name}(
         int32_t *sums, const {dtype}_t *row, const int8_t *right, int32_t width, int32_t terms, int32_t columns,
         int32_t more) {{
-{_RVV}
+{RVV}
 {_multiply(dtype, 1)}
 #else
     for (int32_t j = 0; j < columns; ++j) {{
@@ -117,7 +117,7 @@ def _multiply_rows(dtype: str) -> tuple[str, str]:
 static void {name}(
         int32_t *sums, int32_t between, const {dtype}_t *row, const {dtype}_t *second, const {dtype}_t *third,
         const int8_t *right, int32_t width, int32_t terms, int32_t columns, int32_t more) {{
-{_RVV}
+{RVV}
 {_multiply(dtype, ROWS)}
 #else
     {alone}(sums, row, right, width, terms, columns, more);
@@ -137,12 +137,12 @@ def _all_taps(count: int, extend: str) -> str:
         step += [f"vle8.v v6, (%[{'at' if i else 'd'}])"]
         if i + 1 < count:
             step += [f"add %[at], %[{'at' if i else 'd'}], %[step]"]
-        step += [f"{extend}.vf2 v4, v6", f"vwmacc.vv {_SUMS[i]}, v4, v0"]
+        step += [f"{extend}.vf2 v4, v6", f"vwmacc.vv {SUMS[i]}, v4, v0"]
     lines = [
-        *(_WORDS.format("%[left]"), *(f"vmv.v.i {_SUMS[i]}, 0" for i in named), _HALVES),
+        *(WORDS.format("%[left]"), *(f"vmv.v.i {SUMS[i]}, 0" for i in named), _HALVES),
         *("1:", "mv %[m], %[columns]", "2:", *step, "add %[d], %[d], %[column]"),
         *("addi %[m], %[m], -1", "bnez %[m], 2b", "add %[d], %[d], %[skip]", "addi %[n], %[n], -1", "bnez %[n], 1b"),
-        *(_AGAIN, *(f"vse32.v {_SUMS[i]}, (%[s{i}])" for i in named)),
+        *(_AGAIN, *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]
     at, temporary = (", *at", ', [at] "=&r"(at)') if count > 1 else ("", "")
     stepped = ', [step] "r"(step)' if count > 1 else ""
@@ -169,14 +169,14 @@ def _multiply_taps(dtype: str) -> tuple[str, str]:
     for (; outputs > 0; --outputs, data += step, sums += apart) {{
 {_all_taps(1, extend)}
     }}"""
-    return rows.taps(f"multiply_taps_{dtype}_rvv", dtype, "", _RVV, vectors)
+    return rows.taps(f"multiply_taps_{dtype}_rvv", dtype, "", RVV, vectors)
 
 
 def _requantize(name: str, factor: str) -> tuple[str, str]:
     """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
     each = "*" in factor
     lines = [
-        *("1:", _WORDS.format("%[n]"), "vle32.v v8, (%[s])", "vfcvt.f.x.v v8, v8"),
+        *("1:", WORDS.format("%[n]"), "vle32.v v8, (%[s])", "vfcvt.f.x.v v8, v8"),
         *(["vle32.v v16, (%[f])", "vfmul.vv v8, v8, v16"] if each else ["vfmul.vf v8, v8, %[f]"]),
         *("vle32.v v16, (%[b])", "vfadd.vv v8, v8, v16", "vfmax.vf v8, v8, %[low]", "vfmin.vf v8, v8, %[high]"),
         *(_HALVES, "vfncvt.x.f.w v0, v8", "vadd.vx v0, v0, %[z]", _BYTES, "vnsrl.wi v4, v0, 0", "vse8.v v4, (%[o])"),
@@ -194,7 +194,7 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
             : [vl] "=&r"(vl), [o] "+&r"(o), [s] "+&r"(s), [b] "+&r"(b), [n] "+&r"(n){changed}
             : {kept}[low] "f"(low), [high] "f"(high), [z] "r"(zero)
             : VECTORS);"""
-    return rows.requantize(name, factor, "", _RVV, vectors)
+    return rows.requantize(name, factor, "", RVV, vectors)
 
 
 _MOVED = [
@@ -226,8 +226,8 @@ FUNCTIONS = [
     *(function(dtype) for dtype in ("int8", "uint8") for function in (_multiply_row, _multiply_rows, _multiply_taps)),
     _requantize("requantize_rows_rvv", "const float *factors"),
     _requantize("requantize_rows_evenly_rvv", "float factor"),
-    rows.copy("copy_bytes_rvv", _RVV, _COPY, rows.COPIED),
-    rows.fill("fill_bytes_rvv", _RVV, _FILL),
+    rows.copy("copy_bytes_rvv", RVV, _COPY, rows.COPIED),
+    rows.fill("fill_bytes_rvv", RVV, _FILL),
 ]
 """The functions, by name."""
 

@@ -1,5 +1,5 @@
 """Depthwise convolutions of 8-bit integers with channels last, for CPUs with vectors that C calls functions for
-(`row_functions`): these add the products of a vector of channels at a time, tap by tap.
+(`devices.row_functions`): these add the products of a vector of channels at a time, tap by tap.
 
 The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]` over one or two axes. Sums of some channels of
 neighbouring outputs are in memory, from where they are stored as those of other products are (`sums`).
@@ -16,6 +16,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.schedules.integer.depthwise_outputs import (
     Depthwise,
     Taps,
@@ -25,7 +26,6 @@ from deploykit.compiler.schedules.integer.depthwise_outputs import (
     rows,
     taps_at,
 )
-from deploykit.compiler.schedules.integer.row_functions import ROW_FUNCTIONS, RowFunctions
 from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -44,7 +44,7 @@ def depthwise_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
     other = another_kind(stage, "integer_depthwise")
     if other is not None:
         return other
-    functions = ROW_FUNCTIONS.get(device.dots[0])
+    functions = device.row_functions
     if functions is None:
         return Declined("the device has no functions on rows")
     task = depthwise_of(stage, views)

@@ -245,4 +245,4 @@ DOTS: Mapping[str, Dot] = {
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
 vectors without an instruction for dot products.
 `packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`),
-`vmladava` is that of Helium, and `vwmacc` that of RISC-V's vectors (`row_functions`)."""
+`vmladava` is that of Helium, and `vwmacc` that of RISC-V's vectors (`devices.row_functions`)."""

@@ -1,4 +1,4 @@
-"""Integer matrix products and convolutions for CPUs with vectors that C calls functions for (`row_functions`).
+"""Integer matrix products and convolutions for CPUs with vectors that C calls functions for (`devices.row_functions`).
 
 The rule takes the anchors `integer_matmul` and `integer_conv` whose right factors are packed for an instruction of such
 a set. Rows are taken a few at a time, with all columns. `vmladava` of Helium adds the products of 16 neighbouring terms
@@ -24,10 +24,10 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
 from deploykit.compiler.schedules.integer.product import Product, copied_taps, product_of
-from deploykit.compiler.schedules.integer.row_functions import ROW_FUNCTIONS
 from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views, offset_of
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -41,18 +41,19 @@ MOST_TERMS = 1024
 """The terms of a sum whose left factors are copied at a time."""
 
 
-def integer_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:  # noqa: ARG001 - a rule
+def integer_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
     """Statements that compute `stage`, or the reason why it is no integer product by functions on rows."""
     other = another_kind(stage, "integer_matmul", "integer_conv")
     if other is not None:
         return other
-    if stage.annotations[DOT] not in ROW_FUNCTIONS:
+    functions = device.row_functions
+    if functions is None or stage.annotations[DOT] != functions.dot:
         return Declined("its right operand is not packed for functions on rows")
     product = product_of(stage, views)
     if isinstance(product, Declined):
         return product
     narrow = _narrow(product)
-    return [_Rows(product, views, narrow).tasks()] if narrow else Declined("its left factors are computed")
+    return [_Rows(product, views, functions, narrow).tasks()] if narrow else Declined("its left factors are computed")
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ class _Place:
 class _Rows:
     """Emits the loops of one product."""
 
-    def __init__(self, product: Product, views: Views, narrow: str) -> None:
+    def __init__(self, product: Product, views: Views, functions: RowFunctions, narrow: str) -> None:
         self.product, self.views, self.narrow = product, views, narrow
-        self.functions, self.group = ROW_FUNCTIONS[product.dot.name], product.dot.group
+        self.functions, self.group = functions, product.dot.group
         self.depth = sym.Analyzer().simplify(product.depth)
         self.in_place = self._in_place()
         self.taps = self._taps()

@@ -1,4 +1,4 @@
-"""Storing rows of sums that are in memory, by functions on rows (`row_functions`)."""
+"""Storing rows of sums that are in memory, by functions on rows (`devices.row_functions`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 
 from tvm import ir, sym, tirx
 
-from deploykit.compiler.schedules.integer.row_functions import RowFunctions
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.schedules.kernel.loops import loop
 from deploykit.compiler.schedules.kernel.pointers import address, run
-from deploykit.compiler.schedules.pointwise.fours import row_of
+from deploykit.compiler.schedules.pointwise.rows import row_of
 from deploykit.compiler.tir.requantization import Requantization, requantization_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const, static
@@ -41,8 +41,7 @@ def stored(store: Store, sums: Sums, functions: RowFunctions) -> tirx.Stmt:
     each = one(row, index)
     found = requantization_of(each.value)
     vectors = None if found is None else _requantized(each, found, sums, functions, row, index)
-    of_row = row_of if functions.fours else partial(loop, "j")
-    return vectors or loop("i", sums.rows, lambda i: of_row(sums.count, partial(one, i)))
+    return vectors or loop("i", sums.rows, lambda i: row_of(functions, sums.count, sums.between, partial(one, i)))
 
 
 def _requantized(
