@@ -67,7 +67,7 @@ def _multiply(dtype: str, count: int) -> str:
         *("j 2f", "1:", *(f"vmv.v.i {SUMS[i]}, 0" for i in named), "2:", _HALVES),
         *(f"addi %[n], %[n], -{_TOGETHER}", "bltz %[n], 4f"),
         *("3:", *together, *onward(_TOGETHER), "bgez %[n], 3b"),
-        *("4:", f"addi %[n], %[n], {_TOGETHER}", "beqz %[n], 6f"),
+        *("4:", f"addi %[n], %[n], {_TOGETHER}", "blez %[n], 6f"),
         *("5:", *_term(load, count, 0), *onward(1), "bnez %[n], 5b"),
         *("6:", _AGAIN, *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]

@@ -34,7 +34,7 @@ def _multiply(count: int) -> str:
         *(WORDS.format("%[left]"), *(f"vle32.v {SUMS[i]}, (%[s{i}])" for i in named)),
         *(f"addi %[n], %[n], -{_TOGETHER}", "bltz %[n], 2f"),
         *("1:", *together, *onward(_TOGETHER), "bgez %[n], 1b"),
-        *("2:", f"addi %[n], %[n], {_TOGETHER}", "beqz %[n], 4f"),
+        *("2:", f"addi %[n], %[n], {_TOGETHER}", "blez %[n], 4f"),
         *("3:", *_term(count, 0), *onward(1), "bnez %[n], 3b"),
         *("4:", *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]

@@ -35,11 +35,15 @@ class _Operation:
         taken += f"{_TYPES[self.same]} y, " if self.same else ""
         places = [*zip(names, ("v8", "v16"), strict=False)]
         loads = [f"vle{_BITS[self.source]}.v {to}, (%[{name}])" for name, to in places]
+        lines = [
+            *("blez %[n], 2f", "1:", "vsetvli %[vl], %[n], e32, m8, ta, mu", *loads, *self.lines),
+            *(*self._onward(names), "bnez %[n], 1b", "2:"),
+        ]
         text = f"""static void {self.name}_rvv({_TYPES[self.target]} *to, {taken}int32_t count) {{
 {RVV}
     int32_t vl;
     __asm__ volatile(
-{assembly(["1:", "vsetvli %[vl], %[n], e32, m8, ta, mu", *loads, *self.lines, *self._onward(names), "bnez %[n], 1b"])}
+{assembly(lines)}
             : [vl] "=&r"(vl), [t] "+&r"(to), [n] "+&r"(count){"".join(f', [{name}] "+&r"({name})' for name in names)}
             : {f'[y] "{"f" if self.same == "f32" else "r"}"(y)' if self.same else ""}
             : VECTORS);
