@@ -244,6 +244,7 @@ RUNTIMES = (
             ("cortex-m4", "mps2-an386", 25),
             ("cortex-m55", "mps3-an547", 40),
             ("rv32imafc", "riscv32-virt", 25),
+            ("rv32imafcv", "riscv32-virt-v", 40),
         )
     ),
     Runtime("android", lambda: AndroidTarget(["x86_64"], "so"), NOTHING, cost=3),

@@ -51,8 +51,8 @@ from deploykit.errors import DeploykitError, UnsupportedModelError
 from deploykit.targets.embedded.boards import Board, find_board
 from deploykit.targets.embedded.boards.image import compiler_for, missing
 
-USUAL = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "riscv32-virt")
-"""The boards without `--board`: Cortex-M3, M4, M7, M33 and M55, and RV32 with floats."""
+USUAL = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "riscv32-virt", "riscv32-virt-v")
+"""The boards without `--board`: Cortex-M3, M4, M7, M33 and M55, and RV32 with floats, without and with vectors."""
 DTYPES = ("int8", "float")
 SEED = 99
 """Of the input, which differs from those of the calibration."""

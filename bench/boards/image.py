@@ -15,7 +15,7 @@ from bench.instructions.counters import RESULT, Counts, counted, plugin
 from deploykit.basics.toolchain import Compiler
 from deploykit.errors import DeploykitError
 from deploykit.targets.embedded.boards import Board
-from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of
+from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of, start_of
 from deploykit.targets.embedded.boards.measuring import sections, symbols
 
 HERE = Path(__file__).parent
@@ -79,7 +79,9 @@ def run(board: Board, compiler: Compiler, objects: Sequence[Path], image: Path) 
     emulator = board.core.emulator
     assert emulator is not None
     memory = memory_of(emulator.flash, emulator.ram)
-    compiler.link_program(objects, image, *PICOLIBC, *SEMIHOSTING, "-Wl,--gc-sections", *memory)
+    compiler.link_program(
+        [*objects, *start_of(board.core)], image, *PICOLIBC, *SEMIHOSTING, "-Wl,--gc-sections", *memory
+    )
     places = symbols(compiler, image)
     call = [*launcher(emulator), str(image)]
     if "count_begin" in places:

@@ -46,13 +46,14 @@ class Compiler:
     """A C compiler that answered to `--version`.
 
     `family` is `gcc`, `clang`, `zig` or `emscripten`; `flags` are added to every call. `threads` are the options of
-    programs with threads, none for machines without an operating system."""
+    programs with threads, none for machines without an operating system. `link` are further flags of programs."""
 
     command: tuple[str, ...]
     family: str
     version: str
     flags: tuple[str, ...] = ()
     threads: tuple[str, ...] = ("-pthread",)
+    link: tuple[str, ...] = ()
 
     def compile(self, source: Path, output: Path, *options: str) -> None:
         """Compile one C99 file to an object. Raises `ToolchainError` with the compiler's message."""
@@ -84,7 +85,7 @@ class Compiler:
 
     def link_program(self, objects: Iterable[Path], output: Path, *options: str) -> None:
         """Link an executable."""
-        self._run("-o", str(output), *map(str, objects), *self.threads, *options, "-lm")
+        self._run("-o", str(output), *map(str, objects), *self.threads, *options, "-lm", last=self.link)
 
     def link_alone(self, inputs: Iterable[Path], output: Path, *options: str) -> None:
         """Link a shared library from nothing but `inputs`, objects and libraries."""
@@ -102,9 +103,9 @@ class Compiler:
         """Compile C99 files and link them with objects into a WebAssembly module without a C library."""
         self._run("-std=c99", "-nostdlib", "-Wl,--no-entry", *options, "-o", str(output), *map(str, inputs))
 
-    def _run(self, *arguments: str) -> str:
+    def _run(self, *arguments: str, last: Sequence[str] = ()) -> str:
         quiet = ("-fno-sanitize=undefined",) if self.family == "zig" else ()
-        return _call([*self.command, *quiet, *arguments, *self.flags])
+        return _call([*self.command, *quiet, *arguments, *self.flags, *last])
 
 
 def _call(call: Sequence[str]) -> str:
@@ -232,8 +233,9 @@ def find_cross_compiler(machine: str, libc: str = "gnu") -> Compiler:
     raise ToolchainError(f"no C compiler for {machine} found: install one ({hint}), or `pip install ziglang`")
 
 
-def find_bare_compiler(prefix: str, flags: Sequence[str]) -> Compiler:
-    """A GNU compiler for machines without an operating system, such as `arm-none-eabi`; `flags` choose the processor.
+def find_bare_compiler(prefix: str, flags: Sequence[str], link: Sequence[str] = ()) -> Compiler:
+    """A GNU compiler for machines without an operating system, such as `arm-none-eabi`; `flags` choose the processor,
+    and `link` the libraries, if they are those of another one.
 
     Raises `ToolchainError`, with what to install, when there is none."""
     command = (f"{prefix}-gcc",)
@@ -242,7 +244,7 @@ def find_bare_compiler(prefix: str, flags: Sequence[str]) -> Compiler:
         raise ToolchainError(
             f"{prefix}-gcc is not installed (Debian: `apt-get install gcc-{prefix} picolibc-{prefix}`)"
         )
-    return Compiler(command, *found, flags=tuple(flags), threads=())
+    return Compiler(command, *found, flags=tuple(flags), threads=(), link=tuple(link))
 
 
 def find_android_compiler(triple: str) -> Compiler:

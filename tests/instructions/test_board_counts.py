@@ -24,7 +24,7 @@ from deploykit.targets.embedded.boards.image import compiler_for, missing
 
 COUNTS = Path(__file__).with_name("board_counts.json")
 TOLERANCE = 0.03
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps3-an547", "riscv32-virt")
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps3-an547", "riscv32-virt", "riscv32-virt-v")
 MODELS = (("dscnn", "int8"), ("cnn", "float"), ("lstm", "float"))
 
 

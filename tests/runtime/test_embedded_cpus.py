@@ -85,19 +85,20 @@ def test_results_have_the_same_bits_for_all_cpus(
     path = quantized(tmp_path, kind, weights, per_channel=per_channel)
     results: dict[str, list[np.ndarray]] = {}
     sizes = [(1, 5), (3, 8), (2, 11)]
-    for cpu in ("generic", "cortex-m3", "cortex-m4", "cortex-m55"):
+    for cpu in ("generic", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imafcv"):
         deploykit.build(path, "embedded", {"n": (1, 3), "h": (5, 11)}, tmp_path / cpu, cpu=cpu)
         with deploykit.open(tmp_path / cpu) as session:
             inputs = [np.random.default_rng(n).standard_normal((n, 3, h, 9), np.float32) * 3 for n, h in sizes]
             results[cpu] = [session(x=x)["y"] for x in inputs]
     text = {cpu: (tmp_path / cpu / "kernels.c").read_text() for cpu in results}
-    assert ["requantize_near_tie" in text[cpu] for cpu in results] == [False, True, True, False]
-    wide = kind is QuantType.QInt16
-    assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True, wide]
-    assert [" multiply_rows(" in text[cpu] for cpu in results] == [False, False, False, not wide]
-    narrow = weights is QuantType.QInt4
-    assert [" lower_half(" in text[cpu] for cpu in results] == [False, narrow, False, False]
-    assert [f"& {words.UPPER}" in text[cpu] for cpu in results] == [False, False, narrow, narrow and wide]
-    for cpu in ("cortex-m3", "cortex-m4", "cortex-m55"):
+    wide, narrow = kind is QuantType.QInt16, weights is QuantType.QInt4
+    halved = narrow and wide
+    assert ["requantize_near_tie" in text[cpu] for cpu in results] == [False, True, True, False, False]
+    assert [" smlad(" in text[cpu] for cpu in results] == [False, False, True, wide, False]
+    assert [" multiply_rows(" in text[cpu] for cpu in results] == [False, False, False, not wide, False]
+    assert ["int8_rvv(" in text[cpu] for cpu in results] == [False, False, False, False, not wide]
+    assert [" lower_half(" in text[cpu] for cpu in results] == [False, narrow, False, False, halved]
+    assert [f"& {words.UPPER}" in text[cpu] for cpu in results] == [False, False, narrow, halved, False]
+    for cpu in list(results)[1:]:
         for own, generic in zip(results[cpu], results["generic"], strict=True):
             np.testing.assert_array_equal(own, generic)

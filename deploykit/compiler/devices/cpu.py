@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from deploykit.compiler.devices.row_functions import RowFunctions
+
 
 @dataclass(frozen=True)
 class TransformKernels:
@@ -40,8 +42,8 @@ class Device:
     number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
     are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`), empty where
     products are in float32. `float_sums`: the sums of float32 that fit the registers beside their factors, on a machine
-    without vectors for which they are written out one by one; 0 where a C compiler arranges them. `fours`: kernels in C
-    call functions on vectors of four 32-bit numbers. `amx`: there are tile registers for products of narrow factors.
+    without vectors for which they are written out one by one; 0 where a C compiler arranges them. `row_functions`:
+    those that kernels in C call. `amx`: there are tile registers for products of narrow factors.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Device:
     fixed_point: bool = False
     bf16: str = ""
     float_sums: int = 0
-    fours: bool = False
+    row_functions: RowFunctions | None = None
     amx: bool = False
 
     @property

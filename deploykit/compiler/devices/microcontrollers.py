@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deploykit.compiler.devices import row_functions
 from deploykit.compiler.devices.cpu import SCALAR_C, Device
 
 GENERIC = "generic"
@@ -22,8 +23,13 @@ FLOATS = replace(SCALAR, name="floats", float_sums=20)
 FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
 """Both."""
 
-HELIUM = replace(PAIRS, name="helium", dots=("vmladava", "smlad"), fixed_point=False, fours=True)
+HELIUM = replace(
+    PAIRS, name="helium", dots=("vmladava", "smlad"), fixed_point=False, row_functions=row_functions.HELIUM
+)
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
+
+RVV = replace(SCALAR, name="rvv", dots=("vwmacc", "mla"), fixed_point=False, row_functions=row_functions.RVV)
+"""Vectors of 128 bits or more, those of the V extension of RISC-V. Kernels call functions that use them."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {
     GENERIC: SCALAR_C,
@@ -31,6 +37,7 @@ MICROCONTROLLERS: Mapping[str, Device] = {
     **dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), FLOAT_PAIRS),
     **dict.fromkeys(("cortex-m55", "cortex-m85"), HELIUM),
     **dict.fromkeys(("rv32imc", "xtensa"), SCALAR),
-    **dict.fromkeys(("rv32imafc", "rv32imafcv", "rv64gc"), FLOATS),
+    **dict.fromkeys(("rv32imafc", "rv64gc"), FLOATS),
+    "rv32imafcv": RVV,
 }
 """The device that kernels are scheduled for, by the name of the CPU."""

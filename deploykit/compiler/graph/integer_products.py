@@ -15,7 +15,6 @@ from tvm import ir, relax, te
 
 from deploykit.compiler.constants import array_of, constant
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.devices.helium import WIDTH
 from deploykit.compiler.graph.share_tables import Packed
 from deploykit.compiler.operators.anchors.integer import (
     Padding,
@@ -36,7 +35,6 @@ from deploykit.compiler.operators.building.integer_calls import CONV, MATMUL, Ge
 from deploykit.compiler.operators.building.kernel_calls import OPAQUE, call_te
 from deploykit.compiler.schedules.integer import words
 from deploykit.compiler.schedules.integer.dot import PACKED_4X8, Dot, dot_for
-from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.tir.values import static
 
 Build: TypeAlias = Callable[..., Callable[..., te.Tensor]]
@@ -102,11 +100,17 @@ def _product(
 def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelPacking:
     """The packed layout for an instruction."""
     if device.vector_bits == 0:
-        width = WIDTH if dot.name == VMLADAVA else words.width(dot, columns)
+        width = _scalar_width(device, dot, columns)
         if not width:
             return PanelPacking("", 1, 1)
         return PanelPacking(dot.name, width, dot.group, dot.offset(left), halved=dot.name in words.HALVED.values())
     return PanelPacking(dot.name, panel_columns(device, columns), dot.group, dot.offset(left))
+
+
+def _scalar_width(device: Device, dot: Dot, columns: int | None) -> int:
+    """The columns of a panel where kernels in C call functions, on rows or on words; 0 if there are none."""
+    functions = device.row_functions
+    return words.width(dot, columns) if functions is None or functions.dot != dot.name else functions.width(columns)
 
 
 def panel_columns(device: Device, columns: int | None) -> int:
@@ -181,7 +185,7 @@ def _together(groups: int, outputs: int, channels: int, device: Device, left: st
     if device.vector_bits:
         width, terms = device.lanes(32), 0
     else:
-        width, terms = WIDTH if dot.name == VMLADAVA else words.width(dot, None), dot.group
+        width, terms = _scalar_width(device, dot, None), dot.group
 
     def fit(n: int) -> bool:
         return n * outputs <= width or (n * channels <= terms and n * outputs <= 2 * terms)

@@ -245,7 +245,7 @@ def _conv_last(builder: relax.BlockBuilder, data: relax.Expr, weight: relax.Expr
 def _panel_channels(device: Device, dtype: str, channels: int) -> int:
     """The output channels of a panel."""
     if not device.vector_bits:
-        return portable_width(channels, device)
+        return portable_width(channels, device, dtype)
     return panel_vectors(device, dtype, channels) * device.lanes(bits_of(dtype))
 
 

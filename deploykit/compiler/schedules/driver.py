@@ -19,10 +19,10 @@ from deploykit.compiler.schedules.conv.winograd import winograd
 from deploykit.compiler.schedules.fallback import plain
 from deploykit.compiler.schedules.integer.amx import integer_amx
 from deploykit.compiler.schedules.integer.depthwise import integer_depthwise
-from deploykit.compiler.schedules.integer.depthwise_helium import depthwise_helium
+from deploykit.compiler.schedules.integer.depthwise_rows import depthwise_rows
 from deploykit.compiler.schedules.integer.depthwise_words import depthwise_words
-from deploykit.compiler.schedules.integer.helium import integer_helium
 from deploykit.compiler.schedules.integer.matmul import integer_matmul
+from deploykit.compiler.schedules.integer.rows import integer_rows
 from deploykit.compiler.schedules.integer.words import integer_words
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.epilogue import merge_epilogues
@@ -53,9 +53,9 @@ RULES: Mapping[str, Rule] = {
     "integer_amx": integer_amx,
     "integer_matmul": integer_matmul,
     "integer_words": integer_words,
-    "integer_helium": integer_helium,
+    "integer_rows": integer_rows,
     "integer_depthwise": integer_depthwise,
-    "depthwise_helium": depthwise_helium,
+    "depthwise_rows": depthwise_rows,
     "depthwise_words": depthwise_words,
     "interleave": interleave,
     "transpose": transpose,

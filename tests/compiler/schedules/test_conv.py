@@ -20,7 +20,9 @@ from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, SCAL
 N = tirx.Var("n", "int64")
 SPATIAL = tuple(tirx.Var(name, "int64") for name in ("h", "w", "d"))
 
-devices = pytest.mark.parametrize("device", [*BOTH, microcontrollers.HELIUM], ids=lambda device: device.name)
+devices = pytest.mark.parametrize(
+    "device", [*BOTH, microcontrollers.HELIUM, microcontrollers.RVV], ids=lambda device: device.name
+)
 
 
 @dataclass(frozen=True)

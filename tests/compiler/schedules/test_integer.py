@@ -25,7 +25,7 @@ from deploykit.compiler.schedules.integer.dot import pairs_fit
 from deploykit.compiler.variant import native
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Model, module
 
-BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS, microcontrollers.HELIUM)
+BOARDS = (microcontrollers.SCALAR, microcontrollers.PAIRS, microcontrollers.HELIUM, microcontrollers.RVV)
 
 N, H, W = (tirx.Var(name, "int64") for name in "nhw")
 
@@ -176,7 +176,7 @@ def test_convolutions(device: Device, case: str) -> None:
     [
         (VECTORS, "integer_matmul", "integer_depthwise"),
         *((device, "integer_words", "depthwise_words") for device in BOARDS[:2]),
-        (microcontrollers.HELIUM, "integer_helium", "depthwise_helium"),
+        *((device, "integer_rows", "depthwise_rows") for device in BOARDS[2:]),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -19,7 +19,9 @@ from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, VECT
 B, N, K, M = (tirx.Var(name, "int64") for name in "bnkm")
 SIZES = [(1, 1, 1), (3, 5, 7), (25, 33, 40), (0, 3, 2), (3, 0, 2)]
 
-devices = pytest.mark.parametrize("device", [*BOTH, microcontrollers.HELIUM], ids=lambda device: device.name)
+devices = pytest.mark.parametrize(
+    "device", [*BOTH, microcontrollers.HELIUM, microcontrollers.RVV], ids=lambda device: device.name
+)
 
 
 def sample(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:

@@ -2,7 +2,7 @@
 
 They are inline assembly where a compiler says that there are such vectors (`__ARM_FEATURE_MVE`), because compilers keep
 the sums of `vmladava` in other registers than it takes, and find no loops with predicated tails. Elsewhere they are the
-same in plain C, with the same bits. Each writes through its first pointer only.
+same in plain C (`rows`), with the same bits.
 
 A panel of right factors has four columns: 16 factors of each column, then the next 16 ones, padded with zeros.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deploykit.compiler.codegen.c import rows
+from deploykit.compiler.codegen.c.rows import assembly
 from deploykit.compiler.devices.helium import GROUP, WIDTH
 
 _INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__PIC__)"
@@ -28,19 +30,14 @@ __attribute__((noinline, noclone, optimize("omit-frame-pointer", "no-tree-slp-ve
 """For functions whose sums take eight registers. Vectors of them would be gathered in memory."""
 
 
-def assembly(lines: Sequence[str]) -> str:
-    """The text of an assembler's lines."""
-    return "\n".join(f'            "{line}\\n"' for line in lines)
-
-
-def _group(rows: Sequence[str], loads: Sequence[str], multiply: str = "vmladava") -> list[str]:
-    """Adds the products of 16 terms to the sums of rows and four columns; `vmladav` begins these. `rows` name the rows'
-    sums."""
+def _group(names: Sequence[str], loads: Sequence[str], multiply: str = "vmladava") -> list[str]:
+    """Adds the products of 16 terms to the sums of rows and four columns; `vmladav` begins these. `names` name the
+    sums of rows."""
     lines = list(loads)
     for column in range(WIDTH):
         factors = f"q{2 + column % 2}"
         lines.append(f"vldrb.8 {factors}, [%[w]], #16")
-        lines += [f"{multiply}.s8 %[{row}{column}], q{i}, {factors}" for i, row in enumerate(rows)]
+        lines += [f"{multiply}.s8 %[{row}{column}], q{i}, {factors}" for i, row in enumerate(names)]
     return lines
 
 
@@ -178,21 +175,14 @@ def _stored(first: int) -> list[str]:
 
 def _multiply_taps(dtype: str) -> tuple[str, str]:
     """The sums of products of channels, of which the data have the dtype."""
-    name, sign = f"multiply_taps_{dtype}", dtype[0].replace("i", "s")
+    sign = dtype[0].replace("i", "s")
     zeros = [f"vmov.i32 q{register}, #0" for register in (4, 5, 6, 7)]
     sixteen = [*_eight(sign, "", 4), *_eight(sign, ", #8", 6)]
     whole = assembly([*zeros, *_all_taps(sixteen), *_stored(4), *_stored(6)])
     part = assembly([*zeros[:2], "vctp.16 %[left]", *_all_taps(_eight(sign, "", 4, "t")), *_stored(4)])
     operands = """: [d] "+&l"(d), [w] "+&l"(w), [n] "+&r"(n), [sums] "+&r"(sums)
             : [columns] "r"(columns), [column] "r"(column), [between] "r"(between), [skip] "r"(skip)"""
-    text = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
-   Data of rows, columns and outputs are `row`, `column` and `step` apart, weights of taps are `between` apart.
-   Sums of an output take a multiple of eight. */
-{ONCE}static void {name}(
-        int32_t *sums, const {dtype}_t *data, int32_t step, int32_t outputs, int32_t row, int32_t column,
-        int32_t rows, int32_t columns, const int8_t *weights, int32_t between, int32_t channels) {{
-{_INTEGERS}
-    const int32_t skip = row - columns * column;
+    vectors = f"""    const int32_t skip = row - columns * column;
     for (; outputs > 0; --outputs, data += step) {{
         int32_t c = 0;
         for (; channels - c >= 16; c += 16) {{
@@ -213,28 +203,13 @@ def _multiply_taps(dtype: str) -> tuple[str, str]:
             {operands}, [left] "r"(channels - c)
             : "q0", "q1", "q2", "q3", "q4", "q5", "lr", "cc", "memory");
         }}
-    }}
-#else
-    for (; outputs > 0; --outputs, data += step, sums += (channels + 7) / 8 * 8) {{
-        for (int32_t c = 0; c < channels; ++c) {{
-            int32_t sum = 0;
-            for (int32_t tap = 0; tap < rows * columns; ++tap) {{
-                const int32_t factor = data[tap / columns * row + tap % columns * column + c];
-                sum = (int32_t)((uint32_t)sum + (uint32_t)(factor * weights[tap * between + c]));
-            }}
-            sums[c] = sum;
-        }}
-    }}
-#endif
-}}
-"""
-    return name, text
+    }}"""
+    return rows.taps(f"multiply_taps_{dtype}", dtype, ONCE, _INTEGERS, vectors)
 
 
 def _requantize(name: str, factor: str) -> tuple[str, str]:
     """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
     each = "*" in factor
-    read = "factors[i]" if each else "factor"
     multiply = ["vldrw.32 q1, [%[f]], #16", "vmul.f32 q0, q0, q1"] if each else ["vmul.f32 q0, q0, %[f]"]
     lines = assembly(
         [
@@ -246,71 +221,33 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
     )
     changed, taken = (', [f] "+&r"(f)', ", *f = factors") if each else ("", "")
     kept = "" if each else '[f] "r"(factor), '
-    text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32.
-   There are `rows` of `count` results, whose sums are `between` apart. */
-{ONCE}static void {name}(
-        void *results, const int32_t *sums, int32_t between, int32_t rows, {factor}, const float *biases,
-        int32_t count, float low, float high, int32_t zero) {{
-    uint8_t *bytes = results;
-    for (; rows > 0; --rows, sums += between, bytes += count) {{
-{FLOATS}
-        uint8_t *o = bytes;
+    vectors = f"""        uint8_t *o = bytes;
         const int32_t *s = sums;
         const float *b = biases{taken};
         __asm__ volatile(
 {lines}
             : [o] "+&l"(o), [s] "+&r"(s), [b] "+&r"(b){changed}
             : {kept}[n] "r"(count), [low] "r"(low), [high] "r"(high), [z] "r"(zero)
-            : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
-#else
-        for (int32_t i = 0; i < count; ++i) {{
-            const float product = (float)sums[i] * {read};
-            const float value = product + biases[i];
-            const float above = value > low ? value : low;
-            bytes[i] = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
-        }}
-#endif
-    }}
-}}
-"""
-    return name, text
+            : "q0", "q1", "q2", "q3", "lr", "cc", "memory");"""
+    return rows.requantize(name, factor, ONCE, FLOATS, vectors)
 
 
 def _copy(name: str, change: Sequence[str], plain: str) -> tuple[str, str]:
     """A copy of bytes. `change` is done to a vector q0, with q1, whose bytes are 128."""
     lines = ["wlstp.8 lr, %[n], 2f", "1:", "vldrb.8 q0, [%[s]], #16", *change, "vstrb.8 q0, [%[t]], #16", "letp lr, 1b"]
-    text = f"""static inline void {name}(void *target, const void *source, int32_t count) {{
-{_INTEGERS}
-    __asm__ volatile(
+    vectors = f"""    __asm__ volatile(
 {assembly([*(["vmov.i8 q1, #128"] if change else []), *lines, "2:"])}
             : [t] "+&r"(target), [s] "+&r"(source)
             : [n] "r"(count)
-            : "q0", "q1", "lr", "cc", "memory");
-#else
-    {plain}
-#endif
-}}
-"""
-    return name, text
+            : "q0", "q1", "lr", "cc", "memory");"""
+    return rows.copy(name, _INTEGERS, vectors, plain)
 
 
-_SIGNED = """const uint8_t *bytes = source;
-    for (int32_t i = 0; i < count; ++i) {
-        ((int8_t *)target)[i] = (int8_t)(bytes[i] - 128);
-    }"""
-
-_FILL = f"""static inline void fill_bytes(void *target, int32_t byte, int32_t count) {{
-{_INTEGERS}
-    __asm__ volatile(
+_FILL = f"""    __asm__ volatile(
 {assembly(["vdup.8 q0, %[b]", "wlstp.8 lr, %[n], 2f", "1:", "vstrb.8 q0, [%[t]], #16", "letp lr, 1b", "2:"])}
             : [t] "+&r"(target)
             : [n] "r"(count), [b] "r"(byte)
-            : "q0", "lr", "cc", "memory");
-#else
-    memset(target, byte, (size_t)count);
-#endif
-}}
-"""
+            : "q0", "lr", "cc", "memory");"""
 
 FUNCTIONS = [
     ("multiply_row", _MULTIPLY_ROW),
@@ -319,9 +256,9 @@ FUNCTIONS = [
     _multiply_taps("uint8"),
     _requantize("requantize_rows", "const float *factors"),
     _requantize("requantize_rows_evenly", "float factor"),
-    _copy("copy_bytes", [], "memcpy(target, source, (size_t)count);"),
-    _copy("copy_signed", ["veor q0, q0, q1"], _SIGNED),
-    ("fill_bytes", _FILL),
+    _copy("copy_bytes", [], rows.COPIED),
+    _copy("copy_signed", ["veor q0, q0, q1"], rows.SIGNED),
+    rows.fill("fill_bytes", _INTEGERS, _FILL),
 ]
 """The functions, by name."""
 

@@ -3,7 +3,9 @@ instruction there, which rounds once; in plain C they are what the compiler make
 
 from __future__ import annotations
 
-from deploykit.compiler.codegen.c.helium import FLOATS, ONCE, assembly
+from deploykit.compiler.codegen.c import rows
+from deploykit.compiler.codegen.c.helium import FLOATS, ONCE
+from deploykit.compiler.codegen.c.rows import assembly
 from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 
 
@@ -80,14 +82,7 @@ def _of_taps(vectors: int, more: str = "") -> str:
                 : {clobbers}, "lr", "cc", "memory");"""
 
 
-_MULTIPLY_TAPS = f"""/* The sums over `rows` times `columns` taps of products of channels, for each of some outputs.
-   Data of rows, columns and outputs are `row`, `column` and `step` apart, weights `across` and `between`.
-   Sums of an output take a multiple of four. */
-{ONCE}static void multiply_taps_float(
-        float *sums, const float *data, int32_t step, int32_t outputs, int32_t row, int32_t column, int32_t rows,
-        int32_t columns, const float *weights, int32_t across, int32_t between, int32_t channels) {{
-{FLOATS}
-    const int32_t skip = 4 * (row - columns * column), omit = 4 * (across - columns * between);
+_TAPS = f"""    const int32_t skip = 4 * (row - columns * column), omit = 4 * (across - columns * between);
     for (; outputs > 0; --outputs, data += step) {{
         int32_t c = 0;
         for (; channels - c >= 16; c += 16) {{
@@ -104,23 +99,9 @@ _MULTIPLY_TAPS = f"""/* The sums over `rows` times `columns` taps of products of
 {_taps(1, part=True)}
                 {_of_taps(1, ', [left] "r"(channels - c)')}
         }}
-    }}
-#else
-    for (; outputs > 0; --outputs, data += step, sums += (channels + 3) / 4 * 4) {{
-        for (int32_t c = 0; c < channels; ++c) {{
-            sums[c] = 0.0f;
-            for (int32_t i = 0; i < rows; ++i) {{
-                for (int32_t j = 0; j < columns; ++j) {{
-                    sums[c] += data[i * row + j * column + c] * weights[i * across + j * between + c];
-                }}
-            }}
-        }}
-    }}
-#endif
-}}
-"""
+    }}"""
 
-FUNCTIONS = [("multiply_outputs", _MULTIPLY_OUTPUTS), ("multiply_taps_float", _MULTIPLY_TAPS)]
+FUNCTIONS = [("multiply_outputs", _MULTIPLY_OUTPUTS), rows.float_taps("multiply_taps_float", ONCE, FLOATS, _TAPS)]
 """The functions, by name."""
 
 NAMES = frozenset(name for name, _ in FUNCTIONS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm.ir import Range
 
-from deploykit.compiler.codegen.c import support, vectors, words
+from deploykit.compiler.codegen.c import rvv, support, vectors, words
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.precedence import Text, call
@@ -45,7 +45,8 @@ def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
     operations)."""
     known = list(kernels)
     functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in known)
-    head = f"{_INCLUDES}\n{words.options(functions)}{vectors.types(functions)}{support.definitions(functions)}"
+    options = f"{words.options(functions)}{vectors.types(functions)}{rvv.macros(functions)}"
+    head = f"{_INCLUDES}\n{options}{support.definitions(functions)}"
     return f"{head}{emit_prototypes(known, prefix)}\n{functions}"
 
 

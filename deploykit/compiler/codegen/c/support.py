@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from deploykit.compiler.codegen.c import helium, helium_floats, vectors, words
+from deploykit.compiler.codegen.c import helium, helium_floats, rvv, rvv_floats, rvv_strips, vectors, words
 
 
 class _Integer(NamedTuple):
@@ -243,6 +243,7 @@ return f32_as_i32(shifted) - 0x4b400000;
 def _all() -> dict[str, str]:
     found = _half() + _reinterpreting()
     found += words.FUNCTIONS + helium.FUNCTIONS + helium_floats.FUNCTIONS + vectors.FUNCTIONS
+    found += rvv.FUNCTIONS + rvv_floats.FUNCTIONS + rvv_strips.FUNCTIONS
     found.append(_function("int32_t", "nearest_i32", "float x", _NEAREST))
     for t in _INTEGERS:
         found += _divisions(t) + _extrema(t.name, t.c) + _shifts(t) + _bit_counts(t)

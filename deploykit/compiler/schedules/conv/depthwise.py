@@ -18,6 +18,7 @@ from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span, side_by_side
 from deploykit.compiler.schedules.kernel.access import Views, analyse
@@ -26,7 +27,8 @@ from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop, unrolled
 from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.pointwise.fours import LANES, row_of
+from deploykit.compiler.schedules.pointwise.fours import LANES
+from deploykit.compiler.schedules.pointwise.rows import row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of
 
@@ -64,8 +66,10 @@ def depthwise(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | D
     lines = Lines(data, ConvShape.of_notes(notes, channels), kernel, stage.axes[:-1], TILE)
     task = _Depthwise(lines, views.flat(data), views.flat(weight), stage.axes, finish, channels, lanes, dtype, vectors)
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
-    fours = device.fours and {dtype, dtype_of(data), dtype_of(weight)} == {"float32"} and len(kernel) <= 2
-    outputs = task.chunks if fours else task.vectors
+    functions = device.row_functions
+    outputs: Callable[[int, Sequence[Expr], Sequence[Span]], tirx.Stmt] = task.vectors
+    if functions is not None and {dtype, dtype_of(data), dtype_of(weight)} == {"float32"} and len(kernel) <= 2:
+        outputs = partial(task.chunks, functions)
     return [loop("line", lines.total, lambda index: lines.line(index, outputs), kind)]
 
 
@@ -94,8 +98,8 @@ class _Depthwise:
 
         return loop("vector", -(-self.channels // self.lanes), vector)
 
-    def chunks(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
-        """The same, by functions on vectors of four."""
+    def chunks(self, functions: RowFunctions, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
+        """The same, by functions on rows."""
         most = min(CHUNK, -(-self.channels // LANES) * LANES)
         sums, shape = local("sums", outputs * most, self.dtype), self.lines.shape
         first, counts = [first for first, _ in spans], [stop - first for first, stop in spans]
@@ -115,10 +119,12 @@ class _Depthwise:
             data, declared = pointer("data", self.data, self.lines.offset(place, first, start))
             weights = address(self.weight, factor * self.channels + start)
             numbers = (const(shape.strides[-1] * self.channels), const(outputs), row, column, *[const(1), *counts][-2:])
-            code.add(*declared, run("multiply_taps_float", sums, data, *numbers, weights, *apart, count))
+            code.add(
+                *declared, run(functions.name("multiply_taps_float"), sums, data, *numbers, weights, *apart, count)
+            )
             between = tirx.truncdiv(count + (LANES - 1), const(LANES)) * LANES
             for o in range(outputs):
-                code.add(row_of(count, partial(self.stored, place, o, start, sums, o * between)))
+                code.add(row_of(functions, count, most, partial(self.stored, place, o, start, sums, o * between)))
             return code.statement()
 
         return sequence([tirx.AllocBuffer(sums), loop("chunk", -(-self.channels // most), chunk)])

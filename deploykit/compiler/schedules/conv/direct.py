@@ -21,7 +21,7 @@ from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.operators.anchors.conv import ConvShape
 from deploykit.compiler.schedules.conv.output_lines import Lines, Span, exact_width
 from deploykit.compiler.schedules.kernel.access import Views
@@ -30,7 +30,7 @@ from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import local, loop, unrolled
 from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
-from deploykit.compiler.schedules.pointwise.fours import row_of
+from deploykit.compiler.schedules.pointwise.rows import row_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence
 from deploykit.compiler.tir.values import as_index, const, dtype_of
 
@@ -44,8 +44,10 @@ WIDEST_SPELLED = 4
 """The most where each product is written out: more sums would leave no registers for the factors."""
 
 
-def portable_width(channels: int, device: Device) -> int:
+def portable_width(channels: int, device: Device, dtype: str) -> int:
     """The channels of a panel, for `channels` output channels of a group."""
+    if dtype == "float32" and device.row_functions is not None and device.row_functions.whole:
+        return device.row_functions.float_width(channels)
     width = WIDEST_SPELLED if device.float_sums else WIDEST
     while width // 2 >= channels:
         width //= 2
@@ -66,12 +68,15 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
     data, packed = (collect(side, ir.TensorLoad)[0].source for side in (combine.source.a, combine.source.b))
     groups, panels, *kernel, depth, width = (int(extent) for extent in packed.shape)
     dtype = dtype_of(stage.store.buffer)
-    fours = device.fours and width == FLOAT_WIDTH and {dtype, dtype_of(data), dtype_of(packed)} == {"float32"}
+    functions = device.row_functions
+    if functions is None or not functions.takes(width) or {dtype, dtype_of(data), dtype_of(packed)} != {"float32"}:
+        functions = None
     spelled = dtype == "float32" and 0 < width <= device.float_sums // min(TILES)
     tiles = [tile for tile in TILES if not spelled or tile * width <= device.float_sums]
-    most = OUTPUTS if fours else tiles[0]
-    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], most, exact=not fours)
-    if not fours:
+    most = tiles[0] if functions is None else functions.float_rows
+    exact = functions is None
+    lines = Lines(data, ConvShape.of_notes(notes, groups), kernel, stage.axes[:-1], most, exact=exact)
+    if functions is None:
         lines = replace(lines, width=exact_width(lines.inner, tiles))
     task = _Direct(
         lines,
@@ -83,7 +88,7 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
         int(stage.axes[-1].extent) // groups,
         dtype,
         spelled,
-        fours,
+        functions,
     )
     kind = tirx.ForKind.PARALLEL if device.parallel else tirx.ForKind.SERIAL
     return [loop("line", lines.total, lambda index: lines.line(index, task.panels), kind)]
@@ -92,8 +97,8 @@ def direct_conv(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] |
 @dataclass(frozen=True)
 class _Direct:
     """One convolution. `sizes` are the numbers of groups and of panels of a group, and the depth and width of a
-    panel. `spelled`: there is no loop along the channels of a panel. `fours`: functions on vectors add products and
-    store results."""
+    panel. `spelled`: there is no loop along the channels of a panel. `functions` add products
+    and store results, if there are some."""
 
     lines: Lines
     data: Buffer
@@ -104,22 +109,28 @@ class _Direct:
     channels: int
     dtype: str
     spelled: bool
-    fours: bool
+    functions: RowFunctions | None
 
     def panels(self, outputs: int, place: Sequence[Expr], spans: Sequence[Span]) -> tirx.Stmt:
         """All channels of some neighbouring outputs."""
         groups, panels = self.sizes[:2]
-        of_panel = self.in_fours if self.fours else self.tile
+        of_panel = self.tile if self.functions is None else partial(self.by_rows, self.functions)
 
         def panel(group: Expr, index: Expr) -> tirx.Stmt:
             return of_panel(outputs, place, spans, group, index)
 
         return loop("group", groups, lambda group: loop("panel", panels, lambda index: panel(group, index)))
 
-    def in_fours(
-        self, outputs: int, place: Sequence[Expr], spans: Sequence[Span], group: Expr, panel: Expr
+    def by_rows(
+        self,
+        functions: RowFunctions,
+        outputs: int,
+        place: Sequence[Expr],
+        spans: Sequence[Span],
+        group: Expr,
+        panel: Expr,
     ) -> tirx.Stmt:
-        """The same as `tile` by functions on vectors. Taps along the last dim that are next to each other are one
+        """The same as `tile` by functions on rows. Taps along the last dim that are next to each other are one
         run of terms."""
         groups, panels, depth, width = self.sizes
         sums = local("sums", outputs * width, self.dtype)
@@ -131,7 +142,9 @@ class _Direct:
                 start = start * extent + tap
             data, declared = pointer("data", self.data, self.lines.offset(place, taps, group * depth))
             weights = address(self.packed, start * (depth * width))
-            return sequence([*declared, run("multiply_outputs", sums, data, step, const(outputs), weights, count)])
+            own = [const(width)] if functions.whole else []
+            name = functions.name("multiply_outputs")
+            return sequence([*declared, run(name, sums, data, step, const(outputs), weights, count, *own)])
 
         def row(taps: list[Expr]) -> tirx.Stmt:
             first, stop = spans[-1]
@@ -147,9 +160,9 @@ class _Direct:
             if adjacent
             else self.lines.over_taps(spans, lambda taps: terms(taps, const(depth)))
         )
-        cleared = row_of(const(outputs * width), lambda p: tirx.BufferStore(sums, nothing, [p]))
-        count = as_index(self.existing(panel))
-        stored = [row_of(count, partial(store, o)) for o in range(outputs)]
+        cells = outputs * width
+        cleared = row_of(functions, cells, cells, lambda p: tirx.BufferStore(sums, nothing, [p]))
+        stored = [row_of(functions, self.existing(panel), width, partial(store, o)) for o in range(outputs)]
         return sequence([tirx.AllocBuffer(sums), cleared, added, *stored])
 
     def store(

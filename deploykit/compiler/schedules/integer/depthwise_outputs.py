@@ -1,5 +1,5 @@
 """The outputs of depthwise convolutions of 8-bit integers with channels last, which rules for CPUs without vectors and
-for those with Helium share.
+for functions on rows share.
 
 Outputs whose taps all lie in the data read them where they are. For the others, the taps of `COPIED` bytes of channels
 are first copied, with the value of padding where a tap lies outside.

@@ -7,9 +7,9 @@ of left factors that all lanes share:
     sums[lane] += left[0] * right[lane][0] + ... + left[group - 1] * right[lane][group - 1]
 
 Left factors are stored as elements of dtype `left`; for that, `offset` is added to an 8-bit operand, depending on its
-dtype. A dot whose left factors have 16 bits or more also takes an int16 operand. A `bounded` dot saturates sums of two
-products to int16. It is exact if, in every pair of right factors, the positive and the negative ones each add up to at
-most 128 in magnitude (`pairs_fit`).
+dtype. A dot whose left factors have 16 bits or more also takes an int16 operand, if it is not `narrow`. A `bounded` dot
+saturates sums of two products to int16. It is exact if, in every pair of right factors, the positive and the negative
+ones each add up to at most 128 in magnitude (`pairs_fit`).
 
 The relaxed dot products of WebAssembly take one operand of 8 and one of 7 bits, 0 to 127. Their right factors are from
 -64 to 63 in memory, and become 7 bits by the `lift` that is added when they are loaded; the sums begin with what that
@@ -64,6 +64,7 @@ class Dot:
     saturating: Callable[[Expr], Apply] | None = None
     needs: str = ""
     otherwise: str = ""
+    narrow: bool = False
 
     def offset(self, dtype: str) -> int:
         """The number to add to an operand of `dtype` so that it can be a left factor."""
@@ -73,7 +74,7 @@ class Dot:
 
     def reads(self, dtype: str) -> bool:
         """Whether elements of `dtype` can be left factors."""
-        return dtype != "int16" or self.left in ("int16", "int32")
+        return dtype != "int16" or (self.left in ("int16", "int32") and not self.narrow)
 
     def takes(self, right: np.ndarray | None, neighbours: int | None) -> bool:
         """Whether the instruction can be used, with exact sums, for right factors `[..., K, N]` (`None`: for any right
@@ -247,10 +248,11 @@ DOTS: Mapping[str, Dot] = {
         Dot("smlad_4", 8, "int32", 0, False, _by_functions),
         Dot("mla_4", 2, "int16", 0, False, _by_functions),
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
+        Dot("vwmacc", 1, "int16", 0, False, _by_functions, narrow=True),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
 vectors without an instruction for dot products.
-`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`), also
-for right factors of 4 bits,
-`vmladava` is that of Helium (`helium`)."""
+`packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`), with
+`_4` for right factors of 4 bits, `vmladava` is that of Helium, and `vwmacc` that of RISC-V's vectors
+(`devices.row_functions`)."""

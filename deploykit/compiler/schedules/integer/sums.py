@@ -1,15 +1,17 @@
-"""Storing rows of sums that are in memory, for CPUs with Helium."""
+"""Storing rows of sums that are in memory, by functions on rows (`devices.row_functions`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import ir, sym, tirx
 
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.schedules.kernel.loops import loop
 from deploykit.compiler.schedules.kernel.pointers import address, run
-from deploykit.compiler.schedules.pointwise.fours import row_of
+from deploykit.compiler.schedules.pointwise.rows import row_of
 from deploykit.compiler.tir.requantization import Requantization, requantization_of
 from deploykit.compiler.tir.rewriting import Buffer, Expr, substitute
 from deploykit.compiler.tir.values import const, static
@@ -29,7 +31,7 @@ Store = Callable[[Expr, Expr, Expr], tirx.BufferStore]
 """The store of the finished value of a sum: of the sum, its row, and its place in the row."""
 
 
-def stored(store: Store, sums: Sums) -> tirx.Stmt:
+def stored(store: Store, sums: Sums, functions: RowFunctions) -> tirx.Stmt:
     """Store what becomes of sums: as vectors, if they are requantised, or if their epilogue has a form in vectors."""
 
     def one(row: Expr, index: Expr) -> tirx.BufferStore:
@@ -38,12 +40,18 @@ def stored(store: Store, sums: Sums) -> tirx.Stmt:
     row, index = ir.Var("i", "int64"), ir.Var("j", "int64")
     each = one(row, index)
     found = requantization_of(each.value)
-    vectors = None if found is None or found.dtype == "int16" else _requantized(each, found, sums, row, index)
-    return vectors or loop("i", sums.rows, lambda i: row_of(sums.count, lambda j: one(i, j)))
+    wide = found is not None and found.dtype == "int16"
+    vectors = None if found is None or wide else _requantized(each, found, sums, functions, row, index)
+    return vectors or loop("i", sums.rows, lambda i: row_of(functions, sums.count, sums.between, partial(one, i)))
 
 
 def _requantized(
-    store: tirx.BufferStore, found: Requantization, sums: Sums, row: ir.Var, index: ir.Var
+    store: tirx.BufferStore,
+    found: Requantization,
+    sums: Sums,
+    functions: RowFunctions,
+    row: ir.Var,
+    index: ir.Var,
 ) -> tirx.Stmt | None:
     """Requantisation in vectors, or `None` if results, factors or biases are not next to each other."""
     if not isinstance(found.total, ir.TensorLoad) or not found.total.source.same_as(sums.buffer):
@@ -65,7 +73,7 @@ def _requantized(
         results, factor, bias = (address(buffer, at) for (buffer, _), at in zip(nodes, firsts, strict=True))
         if along[1] == 0:
             factor = tirx.BufferLoad(found.factor.source, [firsts[1]])
-        name = "requantize_rows" if along[1] else "requantize_rows_evenly"
+        name = functions.name("requantize_rows" if along[1] else "requantize_rows_evenly")
         given = (results, start, const(sums.between), count, factor, bias, sums.count)
         return run(name, *given, *ends, tirx.IntImm("int32", found.zero))
 

@@ -48,8 +48,8 @@ from deploykit.compiler.schedules.kernel.loops import Code, local, loop, main_an
 from deploykit.compiler.schedules.kernel.stages import Axis, Stage
 from deploykit.compiler.schedules.matmul.blocking import Blocking, blocking_for, ceil_div, packing, part
 from deploykit.compiler.schedules.matmul.ends import Ends, ends_of, parts_of
-from deploykit.compiler.schedules.matmul.fours import steps_in_fours
 from deploykit.compiler.schedules.matmul.parts import Product, Strip, Unit
+from deploykit.compiler.schedules.matmul.rows import steps_by_rows
 from deploykit.compiler.schedules.matmul.tile import (
     Tile,
     cleared,
@@ -116,7 +116,7 @@ def matmul(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Decl
     width = int(stage.annotations[PANEL]) if packed else panel_width(device, dtype, columns.extent)
     tile = tile_for(device, dtype, max(1, width // device.lanes(bits_of(dtype))))
     ends_of_rows = None if last is None else last.over(rows.var, values)
-    results = Results(finish, values, rows, columns, width, ends_of_rows, device.fours)
+    results = Results(finish, values, rows, columns, width, ends_of_rows, device.row_functions)
     resumable = results.dtype == dtype and last is None
     blocking = None
     if not packed or (dtype_of(right.buffer) == "float16" and not device.halves):
@@ -385,7 +385,7 @@ class _Emitter:
 
         def one() -> tirx.Stmt:
             number = together(self.device, tile) if self.copies(strip) or self.product.contiguous else 1
-            whole = steps_in_fours(self.device, tile, sums, left, right, strip.whole)
+            whole = steps_by_rows(self.device, tile, sums, left, right, strip.whole)
             whole = whole or steps(tile, sums, strip.whole, left, right, number, partial(self.ahead, strip, panel))
             return sequence([whole, *self.rest(strip, sums, left, right)])
 

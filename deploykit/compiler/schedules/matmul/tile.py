@@ -17,7 +17,6 @@ from functools import partial
 from tvm import tirx
 
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 from deploykit.compiler.schedules.kernel.loops import local, loop, main_and_tail, unrolled, vectorized
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
 from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
@@ -46,8 +45,9 @@ def tile_for(device: Device, dtype: str, vectors: int) -> Tile:
     registers. A tile of one vector per row has at most `CHAINS` rows."""
     lanes = device.lanes(bits_of(dtype))
     rows = max(1, device.vector_registers * 3 // 4 // vectors)
-    if device.fours and vectors == FLOAT_WIDTH:
-        rows = OUTPUTS
+    functions = device.row_functions
+    if functions is not None and dtype == "float32" and functions.takes(vectors):
+        rows = functions.float_rows
     if device.by_element or device.loads_first:
         rows = min(rows, tallest_with_factors(device, vectors))
     return Tile(min(rows, CHAINS) if vectors == 1 else rows, vectors, lanes, dtype)
@@ -57,8 +57,8 @@ def panel_width(device: Device, dtype: str, columns: Expr) -> int:
     """The columns of a packed panel: those of the tile with the fewest loads per product, or one vector if there are no
     more columns. Without vectors, few columns get the panels with the least padding."""
     lanes, count = device.lanes(bits_of(dtype)), static(columns)
-    if device.fours and dtype == "float32" and (count is None or count % FLOAT_WIDTH == 0 or count >= MANY_COLUMNS):
-        return FLOAT_WIDTH
+    if device.row_functions is not None and dtype == "float32" and (width := device.row_functions.float_width(count)):
+        return width
     if lanes == 1:
         return PORTABLE[0] if count is None else _portable_width(count)
     return lanes if count is not None and count <= lanes else lanes * _panel_vectors(device)
@@ -90,9 +90,6 @@ def _panel_vectors(device: Device) -> int:
 PORTABLE, FEW_COLUMNS = (4, 5, 3), 16
 """The columns of a panel on devices without vectors, the best first. With so few columns, padding would be a large part
 of the panels."""
-
-MANY_COLUMNS = 32
-"""With so many columns, padding to panels for functions on vectors is a small part of them."""
 
 CHAINS = 8
 """The vectors of sums that keep the multipliers busy: the latency of a multiplication times the number that begin in a

@@ -13,12 +13,13 @@ from functools import partial
 
 from tvm import ir, tirx
 
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.schedules.kernel.finish import Finish
 from deploykit.compiler.schedules.kernel.loops import loop, main_and_tail
 from deploykit.compiler.schedules.kernel.stages import Axis
 from deploykit.compiler.schedules.matmul.ends import Ends
 from deploykit.compiler.schedules.matmul.tile import Tile, copy, each_vector, fill
-from deploykit.compiler.schedules.pointwise.fours import row_of
+from deploykit.compiler.schedules.pointwise.rows import row_of
 from deploykit.compiler.tir.prefetches import prefetch
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
@@ -36,8 +37,8 @@ class Place:
 @dataclass(frozen=True)
 class Results:
     """The results of a product over `rows` and `columns`, in panels of `width`. `values` give the axes that `finish`
-    stores over, in terms of the rows and the batch loops. `ends`: a row has columns up to its end. `fours`: functions
-    on vectors of four store rows."""
+    stores over, in terms of the rows and the batch loops. `ends`: a row has columns up to its end. `functions`
+    store rows, if there are some."""
 
     finish: Finish
     values: Mapping[ir.Var, Expr]
@@ -45,7 +46,7 @@ class Results:
     columns: Axis
     width: int
     ends: Ends | None = None
-    fours: bool = False
+    functions: RowFunctions | None = None
 
     @property
     def dtype(self) -> str:
@@ -68,8 +69,8 @@ class Results:
             return sequence([copy(tile, sums, spilled), _each(tile, columns, lanes, spilled, store)])
 
         valid = partial(self._valid, place)
-        if self.fours:
-            return self._rows(place, tile, sums, valid)
+        if self.functions is not None:
+            return self._rows(self.functions, place, tile, sums, valid)
         if self.finish.scalar:
             return through(valid)
         if collect(self.finish.store.value, ir.Call):
@@ -77,13 +78,16 @@ class Results:
         straight = each_vector(tile, lambda i, column, at: store(i, column, tirx.BufferLoad(sums, [at])))
         return self._full(place, tile, straight, through(valid))
 
-    def _rows(self, place: Place, tile: Tile, sums: Buffer, valid: Callable[[Expr], Expr]) -> tirx.Stmt:
+    def _rows(
+        self, functions: RowFunctions, place: Place, tile: Tile, sums: Buffer, valid: Callable[[Expr], Expr]
+    ) -> tirx.Stmt:
         """Store complete sums, one row after the other."""
 
         def element(i: int, j: Expr) -> tirx.BufferStore:
             return self._store(place, const(i), j, tirx.BufferLoad(sums, [i * tile.columns + j]))
 
-        return sequence([row_of(valid(const(i)), partial(element, i)) for i in range(tile.rows)])
+        rows = [row_of(functions, valid(const(i)), tile.columns, partial(element, i)) for i in range(tile.rows)]
+        return sequence(rows)
 
     def paused(self, place: Place, tile: Tile, sums: Buffer, spilled: Buffer) -> tirx.Stmt:
         """Store incomplete sums in the result."""

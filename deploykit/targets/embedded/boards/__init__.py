@@ -17,6 +17,8 @@ from deploykit.artifact.entries import Entry
 from deploykit.errors import UsageError
 
 _HERE = Path(__file__).parent
+STARTS = _HERE / "start"
+"""Where the files are that cores name as `start`."""
 
 
 class Region(Entry):
@@ -37,12 +39,15 @@ class Emulator(Entry):
 
 
 class Core(Entry):
-    """A processor core. `compiler` is the prefix of a GNU toolchain, and `flags` are for compiling and linking."""
+    """A processor core. `compiler` is the prefix of a GNU toolchain, `flags` are for compiling and linking, and `link`
+    for linking, where they win. `start` is a C file that a program for the emulator contains."""
 
     name: str
     title: str
     compiler: str
     flags: tuple[str, ...]
+    link: tuple[str, ...] = ()
+    start: str | None = None
     emulator: Emulator | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,14 @@ from deploykit.errors import ToolchainError
 from deploykit.targets import answers
 from deploykit.targets.embedded.boards import Board
 from deploykit.targets.embedded.boards.footprint import BOARD
-from deploykit.targets.embedded.boards.image import PICOLIBC, SEMIHOSTING, compiler_for, launcher, memory_of
+from deploykit.targets.embedded.boards.image import (
+    PICOLIBC,
+    SEMIHOSTING,
+    compiler_for,
+    launcher,
+    memory_of,
+    start_of,
+)
 from deploykit.targets.embedded.boards.measuring import Measured, measure
 from deploykit.targets.templates import render
 
@@ -19,6 +27,8 @@ if TYPE_CHECKING:
 
 _TARGET = "deploykit.targets.embedded"
 _TEMPLATES = ("board.mk", "board.cmake")
+START = "example/start.c"
+"""The file that starts a core."""
 
 
 def board_files(
@@ -50,15 +60,19 @@ def write_tools(board: Board, folder: Path, prefix: str | None = None) -> list[s
     """Write the compiler and the flags for a board as files for make and CMake; with `prefix`, that of a single model,
     its example can be linked for the memories of the board. Returns their names."""
     emulator = board.core.emulator
-    memory = emulator or board
+    memory, starts = emulator or board, start_of(board.core)
     values = {
         "board": board,
         "specs": (*PICOLIBC, *SEMIHOSTING),
         "emulated": memory_of(memory.flash, memory.ram),
         "flashed": memory_of(board.flash, board.ram),
+        "start": START if starts else None,
         "launcher": None if emulator is None else launcher(emulator),
         "prefix": prefix,
     }
     for name in _TEMPLATES:
         (folder / name).write_text(render(_TARGET, name, values), encoding="utf-8")
-    return list(_TEMPLATES)
+    for start in starts:
+        (folder / START).parent.mkdir(exist_ok=True)
+        shutil.copyfile(start, folder / START)
+    return [*_TEMPLATES, *(START for _ in starts)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from deploykit.basics.toolchain import Compiler, find_bare_compiler
 from deploykit.engines.native.process import Build
 from deploykit.errors import ToolchainError
-from deploykit.targets.embedded.boards import Board, Core, Emulator, Region
+from deploykit.targets.embedded.boards import STARTS, Board, Core, Emulator, Region
 
 PICOLIBC = ("--specs=picolibc.specs",)
 SEMIHOSTING = ("--oslib=semihost", "--crt0=hosted")
@@ -17,7 +18,12 @@ LAUNCHED = ("-nographic", "-monitor", "none", "-serial", "none", *CONSOLE)
 
 def compiler_for(core: Core) -> Compiler:
     """The compiler for a core, with its flags. Raises `ToolchainError` if it is not installed."""
-    return find_bare_compiler(core.compiler, core.flags)
+    return find_bare_compiler(core.compiler, core.flags, core.link)
+
+
+def start_of(core: Core) -> tuple[Path, ...]:
+    """The C files that start a core, to be linked with a program."""
+    return () if core.start is None else (STARTS / core.start,)
 
 
 def emulated_build(board: Board) -> Build:
@@ -32,7 +38,12 @@ def emulated_build(board: Board) -> Build:
     return Build(
         compiler_for(board.core),
         (*PICOLIBC, "-O2", "-ffunction-sections", "-fdata-sections", "-DDK_SEMIHOSTING"),
-        link=(*SEMIHOSTING, "-Wl,--gc-sections", *memory_of(emulator.flash, emulator.ram)),
+        link=(
+            *map(str, start_of(board.core)),
+            *SEMIHOSTING,
+            "-Wl,--gc-sections",
+            *memory_of(emulator.flash, emulator.ram),
+        ),
         launcher=launcher(emulator),
     )
 

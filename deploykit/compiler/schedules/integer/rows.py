@@ -1,14 +1,16 @@
-"""Integer matrix products and convolutions for CPUs with Helium, by calls of functions on rows (`codegen.c.helium`).
+"""Integer matrix products and convolutions for CPUs with vectors that C calls functions for (`devices.row_functions`).
 
-The rule takes the anchors `integer_matmul` and `integer_conv` whose right factors are packed for `vmladava`, which adds
-the products of 16 neighbouring terms to a sum. Rows are taken two at a time, with all columns: each pair of vectors of
-left factors meets four columns. The left factors of a row stay where they are if they are int8 and contiguous there;
-otherwise they are copied, those of at most `MOST_TERMS` terms at a time.
+The rule takes the anchors `integer_matmul` and `integer_conv` whose right factors are packed for an instruction of such
+a set. Rows are taken a few at a time, with all columns. `vmladava` of Helium adds the products of 16 neighbouring terms
+to a sum: each pair of vectors of left factors meets four columns. `vwmacc` of RISC-V adds the products of one left
+factor and a vector of columns: each vector of right factors meets three rows. Left factors are int8, for RISC-V also
+uint8. Those of a row stay where they are if they are contiguous there; otherwise they are copied, those of at most
+`MOST_TERMS` terms at a time.
 
-Sums of up to `COLUMNS` columns are in memory, from where they are requantised as vectors, if that is the epilogue;
-other epilogues are applied to one sum after the other.
+Sums of some columns are in memory, from where they are requantised as vectors, if that is the epilogue; other epilogues
+are applied to one sum after the other.
 
-It declines other stages.
+It declines other stages, and for RISC-V left factors that are not read as 8-bit integers.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.devices.helium import GROUP, WIDTH
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.operators.anchors.integer import DOT
 from deploykit.compiler.schedules.conv.row_walk import Walk
 from deploykit.compiler.schedules.integer.product import Product, copied_taps, product_of
@@ -35,28 +37,23 @@ from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import as_index, const, dtype_of, static
 
-VMLADAVA = "vmladava"
-"""The name of the instruction."""
-
 MOST_TERMS = 1024
 """The terms of a sum whose left factors are copied at a time."""
 
-COLUMNS = 64
-"""The columns whose sums are in memory at a time."""
 
-ROWS = 2
-"""The rows that are multiplied together."""
-
-
-def integer_helium(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:  # noqa: ARG001 - a rule
-    """Statements that compute `stage`, or the reason why it is no integer product for a CPU with Helium."""
+def integer_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
+    """Statements that compute `stage`, or the reason why it is no integer product by functions on rows."""
     other = another_kind(stage, "integer_matmul", "integer_conv")
     if other is not None:
         return other
-    if stage.annotations[DOT] != VMLADAVA:
-        return Declined("its right operand is not packed for Helium")
+    functions = device.row_functions
+    if functions is None or stage.annotations[DOT] != functions.dot:
+        return Declined("its right operand is not packed for functions on rows")
     product = product_of(stage, views)
-    return product if isinstance(product, Declined) else [_Rows(product, views).tasks()]
+    if isinstance(product, Declined):
+        return product
+    narrow = _narrow(product)
+    return [_Rows(product, views, functions, narrow).tasks()] if narrow else Declined("its left factors are computed")
 
 
 @dataclass(frozen=True)
@@ -75,19 +72,20 @@ class _Place:
 class _Rows:
     """Emits the loops of one product."""
 
-    def __init__(self, product: Product, views: Views) -> None:
-        self.product, self.views = product, views
+    def __init__(self, product: Product, views: Views, functions: RowFunctions, narrow: str) -> None:
+        self.product, self.views, self.narrow = product, views, narrow
+        self.functions, self.group = functions, product.dot.group
         self.depth = sym.Analyzer().simplify(product.depth)
         self.in_place = self._in_place()
         self.taps = self._taps()
-        self.places = [local(f"place{i}", ROWS, "int64") for i in range(len(product.coordinates))]
+        self.places = [local(f"place{i}", self.functions.rows, "int64") for i in range(len(product.coordinates))]
 
     def _in_place(self) -> bool:
-        """Whether the left factors of a row are int8 and next to each other in memory."""
+        """Whether the left factors of a row are next to each other in memory."""
         product = self.product
         *outer, last = [axis.static or 0 for axis in product.taps] or [1]
         together = last == 1 or product.adjacent
-        return _plain(product.left) == "int8" and product.contiguous and together and all(n == 1 for n in outer)
+        return _plain(product) == self.narrow and product.contiguous and together and all(n == 1 for n in outer)
 
     def _taps(self) -> int:
         """The number of taps that are copied at a time: all, those of the last axis, or one. Others than all must fill
@@ -96,7 +94,7 @@ class _Rows:
         sizes = [axis.static or 1 for axis in self.product.taps] or [1]
         if prod(sizes) * channels > MOST_TERMS:
             for count in (sizes[-1], 1):
-                if count * channels % GROUP == 0 and count * channels <= max(MOST_TERMS, channels):
+                if count * channels % self.group == 0 and count * channels <= max(MOST_TERMS, channels):
                     return count
         return prod(sizes)
 
@@ -123,11 +121,11 @@ class _Rows:
         if walk is not None:
             code.add(*map(tirx.AllocBuffer, self.places))
         rows = as_index(product.rows.extent)
-        known = static(rows)
-        pairs = tirx.floordiv(rows, const(ROWS)) if known is None else const(known // ROWS)
-        rest = rows - pairs * ROWS if known is None else const(known % ROWS)
-        code.add(loop("pair", pairs, lambda pair: self._tile(batch, walk, ROWS, pair * ROWS)))
-        code.add(loop("last", rest, lambda row: self._tile(batch, walk, 1, pairs * ROWS + row)))
+        known, few = static(rows), self.functions.rows
+        tiles = tirx.floordiv(rows, const(few)) if known is None else const(known // few)
+        rest = rows - tiles * few if known is None else const(known % few)
+        code.add(loop("tile", tiles, lambda tile: self._tile(batch, walk, few, tile * few)))
+        code.add(loop("last", rest, lambda row: self._tile(batch, walk, 1, tiles * few + row)))
         body = code.statement()
         for axis in reversed(product.batch):
             body = tirx.For(loops[axis.var], const(0), as_index(axis.extent), tirx.ForKind.SERIAL, body)
@@ -137,9 +135,9 @@ class _Rows:
         """All columns of `height` rows from `row` on."""
         columns, code = as_index(self.product.columns.extent), Code()
         known = static(columns)
-        most = COLUMNS if known is None else min(COLUMNS, -(-known // WIDTH) * WIDTH)
+        most = self.functions.stretch(known)
         copied = 0 if self.in_place else height
-        factors = [local("factors", -(-self.part // GROUP) * GROUP, "int8") for _ in range(copied)]
+        factors = [local("factors", -(-self.part // self.group) * self.group, self.narrow) for _ in range(copied)]
         place = _Place(batch, row, height, factors, local("sums", height * most, "int32"), most)
         code.add(*map(tirx.AllocBuffer, (*place.factors, place.sums)))
         if walk is not None:
@@ -152,9 +150,9 @@ class _Rows:
             count: Expr = const(most)
             if known is None or known % most:
                 count = inner.let("columns", tirx.min(count, columns - first))
-            panels = tirx.floordiv(count + (WIDTH - 1), const(WIDTH))
-            inner.add(self._multiplied(place, tirx.floordiv(first, const(WIDTH)), panels))
-            inner.add(stored(partial(self._stored, place, first), Sums(place.sums, const(height), most, count)))
+            inner.add(self._multiplied(place, first, count))
+            sums = Sums(place.sums, const(height), most, count)
+            inner.add(stored(partial(self._stored, place, first), sums, self.functions))
             return inner.statement()
 
         code.add(loop("stretch", tirx.floordiv(columns + (most - 1), const(most)), stretch))
@@ -207,13 +205,14 @@ class _Rows:
     def _copied_run(self, factors: Buffer, at: dict[ir.Var, Expr], start: Expr, count: Expr, term: Expr) -> tirx.Stmt:
         """Copy `count` neighbouring left factors, from that of channel `start` on, to place `term` on."""
         product = self.product
-        copy = {"int8": "copy_bytes", "uint8": "copy_signed"}.get(_plain(product.left))
-        if copy is not None and product.contiguous:
-            return run(copy, address(factors, term), self._address(at, start), count)
+        plain = _plain(product)
+        if plain and product.contiguous:
+            copy = "copy_bytes" if plain == self.narrow else "copy_signed"
+            return run(self.functions.name(copy), address(factors, term), self._address(at, start), count)
 
         def element(c: Expr) -> tirx.Stmt:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
-            return tirx.BufferStore(factors, self.views.value(value).astype("int8"), [term + c])
+            return tirx.BufferStore(factors, self.views.value(value).astype(self.narrow), [term + c])
 
         return loop("c", count, element)
 
@@ -233,21 +232,29 @@ class _Rows:
 
     # Sums
 
-    def _multiplied(self, place: _Place, panel: Expr, panels: Expr) -> tirx.Stmt:
-        """The sums of `panels` panels from `panel` on."""
-        right = self.product.right.source
-        values = self.product.values
-        lead = [substitute(substitute(i, values), place.batch) for i in self.product.right.indices[:-4]]
-        base = offset_of(right, [*lead, panel, const(0), const(0), const(0)])
-        step = as_index(right.shape[-3]) * (WIDTH * GROUP)
+    def _multiplied(self, place: _Place, first: Expr, count: Expr) -> tirx.Stmt:
+        """The sums of `count` columns from `first` on."""
+        right, functions = self.product.right.source, self.functions
+        width, group = self.product.width, self.group
+        lead = [substitute(substitute(i, self.product.values), place.batch) for i in self.product.right.indices[:-4]]
+        within: Expr = const(0)
+        extents: tuple[Expr, Expr] = (const(width), count)
+        if static(right.shape[-4]) == 1 and functions.whole:
+            panel, within = const(0), first
+        else:
+            panel = tirx.floordiv(first, const(width))
+        if not functions.whole:
+            extents = (as_index(right.shape[-3]) * (width * group), tirx.floordiv(count + (width - 1), const(width)))
+        base = offset_of(right, [*lead, panel, const(0), within, const(0)])
 
         def multiply(start: Expr, terms: Expr, more: Expr) -> tirx.Stmt:
-            weights = address(self.views.flat(right), base + tirx.truncdiv(start, const(GROUP)) * (WIDTH * GROUP))
+            weights = address(self.views.flat(right), base + tirx.truncdiv(start, const(group)) * (width * group))
             rows = [self._row(place, i) for i in range(place.rows)]
-            rest = (*rows, weights, step, terms, panels, more)
+            rest = (*rows, weights, extents[0], terms, extents[1], more)
+            of = f"_{self.narrow}" if self.product.dot.left == "int16" else ""
             if place.rows == 1:
-                return run("multiply_row", place.sums, *rest)
-            return run("multiply_rows", place.sums, const(place.between), *rest)
+                return run(functions.name(f"multiply_row{of}"), place.sums, *rest)
+            return run(functions.name(f"multiply_rows{of}"), place.sums, const(place.between), *rest)
 
         if self.whole:
             return multiply(const(0), self.depth, const(0))
@@ -263,13 +270,21 @@ class _Rows:
         return loop("part", tirx.max(parts, const(1)), part)
 
 
-def _plain(left: Expr) -> str:
-    """The dtype of left factors that are read and made int8 by nothing but their sign; else an empty string."""
-    offset = 0
+def _narrow(product: Product) -> str:
+    """The dtype in which functions take left factors; an empty string if they do not take them."""
+    if product.dot.left == "int8":
+        return "int8"
+    dtype = dtype_of(product.left.value) if isinstance(product.left, prim.Cast) else ""
+    return dtype if dtype in ("int8", "uint8") else ""
+
+
+def _plain(product: Product) -> str:
+    """The dtype of left factors that are read, with nothing but an offset of the instruction; else an empty string."""
+    left, offset = product.left, 0
     if isinstance(left, prim.Add | prim.Sub) and isinstance(left.b, prim.IntImm):
         offset = int(left.b) if isinstance(left, prim.Add) else -int(left.b)
         left = left.a
     if not isinstance(left, prim.Cast) or not isinstance(left.value, ir.TensorLoad):
         return ""
     dtype = dtype_of(left.value)
-    return dtype if offset == {"int8": 0, "uint8": -128}.get(dtype) else ""
+    return dtype if dtype in ("int8", "uint8") and offset == product.dot.offset(dtype) else ""

@@ -1,10 +1,12 @@
-"""Kernels for Helium: the bits of their assembly on an emulated core, next to those of the same functions in plain C
-and of kernels for any CPU."""
+"""Kernels that call functions on rows, for Helium and for vectors of RISC-V: the bits of their assembly on emulated
+cores, next to those of the same functions in plain C and of kernels for any CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import which
 
 import numpy as np
 import onnx
@@ -19,15 +21,53 @@ from deploykit.targets.embedded.boards.image import missing
 from tests.runtime.test_embedded_cpus import quantized
 from tests.seeded import seeded
 
-BOARD = "mps3-an547"
+pytestmark = pytest.mark.slow
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(missing(find_board(BOARD)) is not None, reason="needs tools for Arm boards"),
-]
 
-WAYS = {"generic": {"cpu": "generic"}, "plain": {"cpu": "cortex-m55"}, "emulated": {"board": BOARD}}
-"""Kernels for any CPU, those for Helium in plain C, and those on a core that has it."""
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of the core of a board. `integers` are instructions for products of 8-bit integers, and `floats` are
+    functions for floats. An emulated core of RISC-V may have vectors of `bits`."""
+
+    board: str
+    integers: tuple[str, ...]
+    floats: tuple[str, ...]
+    bits: int = 128
+
+    @property
+    def ways(self) -> dict[str, dict[str, str]]:
+        """Builds: of kernels for any CPU, of those for the vectors in plain C, and of those on a core that has them."""
+        core = find_board(self.board).core.name
+        return {"generic": {"cpu": "generic"}, "plain": {"cpu": core}, "emulated": {"board": self.board}}
+
+
+HELIUM = Vectors(
+    "mps3-an547", ("vmladava.s8", "vmullb.s16"), ("multiply_outputs", "multiply_taps_float", "at_least_f32x4")
+)
+RVV = Vectors(
+    "riscv32-virt-v",
+    ("vwmacc.vx", "vwmacc.vv"),
+    ("multiply_outputs_rvv", "multiply_taps_float_rvv", "at_least_f32_same_rvv"),
+)
+
+
+@pytest.fixture(params=[HELIUM, RVV, replace(RVV, bits=256)], ids=["helium", "rvv", "rvv-256"])
+def vectors(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vectors:
+    """Vectors whose core is emulated here. Those of another length are an option of the emulator."""
+    found: Vectors = request.param
+    board = find_board(found.board)
+    if reason := missing(board):
+        pytest.skip(reason)
+    if found.bits != RVV.bits and board.core.emulator is not None:
+        program = board.core.emulator.program
+        wrapper = tmp_path / "bin" / program
+        wrapper.parent.mkdir()
+        longer = f'"${{@/vlen={RVV.bits}/vlen={found.bits}}}"'
+        wrapper.write_text(f"#!/bin/bash\nexec {which(program)} {longer}\n")
+        wrapper.chmod(0o755)
+        monkeypatch.setenv("PATH", str(wrapper.parent), prepend=":")
+    return found
+
 
 CHANNELS = (1, 3, 16, 17, 31, 64, 70)
 
@@ -44,8 +84,15 @@ def quantised(nodes: Sequence[str], inputs: str, outputs: str, weights: Mapping[
     return model
 
 
-def weight(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).integers(-127, 128, shape).astype(np.int8)
+def limit(dtype: str) -> int:
+    """The size of right factors whose products with left ones of `dtype` ONNX Runtime adds exactly on every CPU."""
+    return 64 if dtype == "uint8" else 127
+
+
+def weight(dtype: str, *shape: int) -> np.ndarray:
+    """Right factors of left ones of `dtype`."""
+    most = limit(dtype)
+    return np.random.default_rng(sum(shape)).integers(-most, most + 1, shape).astype(np.int8)
 
 
 def scales(channels: int) -> np.ndarray:
@@ -57,16 +104,20 @@ def bias(channels: int) -> np.ndarray:
 
 
 def compare(
-    model: onnx.ModelProto, dims: Mapping[str, tuple[int, int]], sizes: Sequence[Mapping[str, int]], to: Path
+    vectors: Vectors,
+    model: onnx.ModelProto,
+    dims: Mapping[str, tuple[int, int]],
+    sizes: Sequence[Mapping[str, int]],
+    to: Path,
 ) -> None:
     """The bits of all outputs at all sizes, on the emulated core, in plain C and of a build for any CPU; and whether
     ONNX Runtime is at most one step away, which rounds biases."""
     sessions = {}
-    for name, options in WAYS.items():
+    for name, options in vectors.ways.items():
         deploykit.build(model, "embedded", dims, to / name, check=False, **options)
         sessions[name] = deploykit.open(to / name)
     text = (to / "emulated" / "kernels.c").read_text()
-    assert "vmladava.s8" in text or "vmullb.s16" in text
+    assert any(instruction in text for instruction in vectors.integers)
     reference = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for number, size in enumerate(sizes):
         random = np.random.default_rng(number)
@@ -74,7 +125,8 @@ def compare(
         for port in model.graph.input:
             shape = [size[d.dim_param] if d.dim_param else d.dim_value for d in port.type.tensor_type.shape.dim]
             dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
-            given[port.name] = random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
+            most = limit("uint8") if port.name == "w" else np.iinfo(dtype).max
+            given[port.name] = random.integers(max(np.iinfo(dtype).min, -most - 1), most + 1, shape).astype(dtype)
         found = {name: session(**given) for name, session in sessions.items()}
         expected = dict(zip((port.name for port in model.graph.output), reference.run(None, given), strict=True))
         for output, values in expected.items():
@@ -87,13 +139,13 @@ def compare(
 
 
 @pytest.mark.parametrize("sign", ["int8", "uint8"])
-def test_products(sign: str, tmp_path: Path) -> None:
+def test_products(vectors: Vectors, sign: str, tmp_path: Path) -> None:
     """Of any number of rows with depths that fill vectors, do not, and are copied in parts; with one scale and many."""
     depths = ((1, 2), (15, 5), (16, 4), (33, 9), (64, 70), (1100, 3))
     zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
     nodes, weights = [], {}
     for depth, columns in depths:
-        weights |= {f"w{depth}": weight(depth, columns), f"v{depth}": scales(columns)}
+        weights |= {f"w{depth}": weight(sign, depth, columns), f"v{depth}": scales(columns)}
         weights[f"q{depth}"] = np.zeros(columns, np.int8)
         nodes += [
             f"y{depth} = QLinearMatMul(x{depth}, s, {zero}, w{depth}, t, zero, big, {to})",
@@ -107,22 +159,22 @@ def test_products(sign: str, tmp_path: Path) -> None:
         for kind, name in ((sign, "y"), (sign, "p"), ("int32", "i"))
     )
     model = quantised(nodes, inputs, outputs, weights)
-    compare(model, {"n": (1, 5)}, [{"n": n} for n in (1, 2, 5)], tmp_path)
+    compare(vectors, model, {"n": (1, 5)}, [{"n": n} for n in (1, 2, 5)], tmp_path)
 
 
 @pytest.mark.parametrize("sign", ["int8", "uint8"])
-def test_products_of_two_inputs(sign: str, tmp_path: Path) -> None:
+def test_products_of_two_inputs(vectors: Vectors, sign: str, tmp_path: Path) -> None:
     """Of symbolic depth and columns, in batches, of which the right one is packed in a run."""
     zero = "zi" if sign == "int8" else "zu"
     inputs, outputs = f"{sign}[n, m, k] x, int8[n, k, c] w, {sign}[m, k] u", "int32[n, m, c] y, int32[n, m, c] v"
     nodes = [f"y = MatMulInteger(x, w, {zero}, zero)", f"v = MatMulInteger(u, w, {zero}, zero)"]
     dims = {"n": (1, 2), "m": (1, 5), "k": (1, 1100), "c": (1, 9)}
     sizes = [{"n": 1, "m": 1, "k": 1, "c": 1}, {"n": 2, "m": 5, "k": 1100, "c": 9}, {"n": 2, "m": 4, "k": 15, "c": 6}]
-    compare(quantised(nodes, inputs, outputs, {}), dims, sizes, tmp_path)
+    compare(vectors, quantised(nodes, inputs, outputs, {}), dims, sizes, tmp_path)
 
 
 @pytest.mark.parametrize("sign", ["int8", "uint8"])
-def test_convolutions(sign: str, tmp_path: Path) -> None:
+def test_convolutions(vectors: Vectors, sign: str, tmp_path: Path) -> None:
     """With channels that fill vectors and do not, strides, dilation and padding."""
     zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
     forms = (
@@ -137,7 +189,7 @@ def test_convolutions(sign: str, tmp_path: Path) -> None:
         kernel, attributes = forms[index % len(forms)]
         columns = CHANNELS[-1 - index]
         weights |= {
-            f"w{channels}": weight(columns, channels, *map(int, kernel.split(", "))),
+            f"w{channels}": weight(sign, columns, channels, *map(int, kernel.split(", "))),
             f"t{channels}": scales(columns),
             f"z{channels}": np.zeros(columns, np.int8),
             f"b{channels}": bias(columns),
@@ -149,11 +201,13 @@ def test_convolutions(sign: str, tmp_path: Path) -> None:
     inputs = ", ".join(f"{sign}[n, {channels}, h, w] x{channels}" for channels in CHANNELS)
     model = quantised(nodes, inputs, ", ".join(outputs), weights)
     dims = {"n": (1, 2), "h": (3, 7), "w": (3, 6)}
-    compare(model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path)
+    compare(
+        vectors, model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path
+    )
 
 
 @pytest.mark.parametrize("sign", ["int8", "uint8"])
-def test_depthwise_convolutions(sign: str, tmp_path: Path) -> None:
+def test_depthwise_convolutions(vectors: Vectors, sign: str, tmp_path: Path) -> None:
     """With channels that fill vectors and do not, over one and two axes, with strides, dilation and padding."""
     zero, to = ("zi", "zo") if sign == "int8" else ("zu", "zv")
     forms = ("pads=[1, 1, 1, 1]", "strides=[2, 1], pads=[0, 1, 2, 0]", "", "dilations=[2, 2], pads=[2, 2, 2, 2]")
@@ -162,7 +216,7 @@ def test_depthwise_convolutions(sign: str, tmp_path: Path) -> None:
     for index, channels in enumerate(channels_of):
         kernel = (3, 2) if index % 3 == 1 else (3, 3)
         weights |= {
-            f"w{channels}": weight(channels, 1, *kernel),
+            f"w{channels}": weight(sign, channels, 1, *kernel),
             f"t{channels}": scales(channels),
             f"z{channels}": np.zeros(channels, np.int8),
             f"b{channels}": bias(channels),
@@ -172,22 +226,24 @@ def test_depthwise_convolutions(sign: str, tmp_path: Path) -> None:
         attributes = ", ".join(part for part in (f"group={channels}", forms[index % len(forms)]) if part)
         nodes.append(f"y{channels} = QLinearConv<{attributes}>({operands})")
         outputs.append(f"{sign}[n, {channels}, a{channels}, c{channels}] y{channels}")
-    weights["w1d"] = weight(17, 1, 5)
+    weights["w1d"] = weight(sign, 17, 1, 5)
     nodes.append(f"y1d = QLinearConv<group=17, pads=[2, 2]>(x1d, s, {zero}, w1d, t, zero, big, {to})")
     outputs.append(f"{sign}[n, 17, w] y1d")
     inputs = ", ".join(f"{sign}[n, {channels}, h, w] x{channels}" for channels in channels_of)
     model = quantised(nodes, f"{inputs}, {sign}[n, 17, w] x1d", ", ".join(outputs), weights)
     dims = {"n": (1, 2), "h": (3, 7), "w": (3, 6)}
-    compare(model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path)
+    compare(
+        vectors, model, dims, [{"n": 1, "h": 3, "w": 3}, {"n": 2, "h": 7, "w": 6}, {"n": 1, "h": 4, "w": 5}], tmp_path
+    )
 
 
 @pytest.mark.parametrize(("kind", "per_channel"), [(QuantType.QInt8, True), (QuantType.QUInt8, False)])
-def test_nets(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
+def test_nets(vectors: Vectors, kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
     """Sums that are requantised, for all channels alike and for each."""
     path = quantized(tmp_path, kind, per_channel=per_channel)
     found = []
-    for name, options in {"generic": {"cpu": "generic"}, "emulated": {"board": BOARD}}.items():
-        deploykit.build(path, "embedded", {"n": (1, 3), "h": (5, 11)}, tmp_path / name, **options)
+    for name in ("generic", "emulated"):
+        deploykit.build(path, "embedded", {"n": (1, 3), "h": (5, 11)}, tmp_path / name, **vectors.ways[name])
         with deploykit.open(tmp_path / name) as session:
             inputs = [np.random.default_rng(n).standard_normal((n, 3, h, 9), np.float32) for n, h in ((1, 5), (3, 8))]
             found.append([session(x=x)["y"] for x in inputs])
@@ -196,7 +252,7 @@ def test_nets(kind: QuantType, per_channel: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(emulated, generic)
 
 
-def test_floats(tmp_path: Path) -> None:
+def test_floats(vectors: Vectors, tmp_path: Path) -> None:
     """Convolutions and products with sizes that fill vectors and do not, of numbers and of what is none."""
     text = """<ir_version: 9, opset_import: ["": 20]>
         floats (float[n, 3, h, 7] x, float[n, 40] u) => (
@@ -210,11 +266,11 @@ def test_floats(tmp_path: Path) -> None:
     model = seeded(text, shapes | {"b0": (20,), "b1": (20,)})
     dims = {"n": (1, 4), "h": (1, 5)}
     sessions = []
-    for name, options in WAYS.items():
+    for name, options in vectors.ways.items():
         deploykit.build(model, "embedded", dims, tmp_path / name, **options)
         sessions.append(deploykit.open(tmp_path / name))
     text = (tmp_path / "emulated" / "kernels.c").read_text()
-    assert all(name in text for name in ("multiply_outputs", "multiply_taps_float", "at_least_f32x4"))
+    assert all(name in text for name in vectors.floats)
     for n, h in ((1, 1), (3, 5), (4, 2)):
         random = np.random.default_rng(n)
         x, u = (random.standard_normal(shape, np.float32) for shape in ((n, 3, h, 7), (n, 40)))

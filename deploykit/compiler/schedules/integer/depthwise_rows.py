@@ -1,8 +1,8 @@
-"""Depthwise convolutions of 8-bit integers with channels last, for CPUs with Helium, by calls of functions
-(`codegen.c.helium`) that add the products of 16 channels at a time, tap by tap.
+"""Depthwise convolutions of 8-bit integers with channels last, for CPUs with vectors that C calls functions for
+(`devices.row_functions`): these add the products of a vector of channels at a time, tap by tap.
 
-The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]` over one or two axes. Sums of up to `SUMS`
-channels of neighbouring outputs are in memory, from where they are stored as those of other products are (`sums`).
+The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]` over one or two axes. Sums of some channels of
+neighbouring outputs are in memory, from where they are stored as those of other products are (`sums`).
 
 It declines other stages, devices and forms of factors.
 """
@@ -16,6 +16,7 @@ from tvm import ir, sym, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
+from deploykit.compiler.devices.row_functions import RowFunctions
 from deploykit.compiler.schedules.integer.depthwise_outputs import (
     Depthwise,
     Taps,
@@ -25,7 +26,6 @@ from deploykit.compiler.schedules.integer.depthwise_outputs import (
     rows,
     taps_at,
 )
-from deploykit.compiler.schedules.integer.helium import VMLADAVA
 from deploykit.compiler.schedules.integer.sums import Sums, stored
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
@@ -35,20 +35,18 @@ from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
-SUMS = 64
-"""The sums that are in memory at a time: those of some channels of neighbouring outputs."""
-
 EIGHT = 8
 """Sums of an output take a multiple of this."""
 
 
-def depthwise_helium(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
-    """Statements that compute `stage`, or the reason why it is no depthwise convolution for a CPU with Helium."""
+def depthwise_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
+    """Statements that compute `stage`, or the reason why it is no depthwise convolution by functions on rows."""
     other = another_kind(stage, "integer_depthwise")
     if other is not None:
         return other
-    if device.dots[0] != VMLADAVA:
-        return Declined("the device has no Helium")
+    functions = device.row_functions
+    if functions is None:
+        return Declined("the device has no functions on rows")
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
@@ -56,17 +54,17 @@ def depthwise_helium(stage: Stage, views: Views, device: Device) -> list[tirx.St
         return Declined("its data have more than 8 bits")
     if any(extent != 1 for extent in task.kernel[:-2]):
         return Declined("its kernel has more than two axes")
-    emitter = _Outputs(task, views)
-    return [rows(task, views, emitter.inner, emitter.edge, _copied)]
+    emitter = _Outputs(task, views, functions)
+    return [rows(task, views, emitter.inner, emitter.edge, partial(_copied, functions))]
 
 
 class _Outputs:
     """Emits outputs of one convolution."""
 
-    def __init__(self, task: Depthwise, views: Views) -> None:
-        self.task, self.views = task, views
-        self.most = min(SUMS, -(-task.channels // EIGHT) * EIGHT)
-        self.outputs = SUMS // self.most
+    def __init__(self, task: Depthwise, views: Views, functions: RowFunctions) -> None:
+        self.task, self.views, self.functions = task, views, functions
+        self.most = min(functions.channels, -(-task.channels // EIGHT) * EIGHT)
+        self.outputs = functions.channels // self.most
 
     def inner(self, at: Values, first: Expr, outputs: Expr) -> tirx.Stmt:
         """Neighbouring outputs of a row whose taps lie in the data."""
@@ -111,7 +109,7 @@ class _Outputs:
             inner.add(
                 *declared,
                 run(
-                    f"multiply_taps_{dtype_of(taps.source)}",
+                    self.functions.name(f"multiply_taps_{dtype_of(taps.source)}"),
                     sums,
                     data,
                     *(step, outputs, row, column, const(kernel[0]), const(kernel[1])),
@@ -120,7 +118,7 @@ class _Outputs:
                 ),
             )
             store = partial(self._stored, at, first + start)
-            inner.add(stored(store, Sums(sums, outputs, self.most, channels)))
+            inner.add(stored(store, Sums(sums, outputs, self.most, channels), self.functions))
             return inner.statement()
 
         code.add(loop("chunk", -(-count // self.most), chunk))
@@ -134,12 +132,14 @@ class _Outputs:
         return substitute(done, here)
 
 
-def _copied(target: Buffer, start: Expr, value: Callable[[Expr], Expr], count: int) -> tirx.Stmt:
+def _copied(
+    functions: RowFunctions, target: Buffer, start: Expr, value: Callable[[Expr], Expr], count: int
+) -> tirx.Stmt:
     """A copy of neighbouring factors, or of a factor that is the same for all channels."""
     channel = ir.Var("c", "int64")
     each = value(channel)
     to = address(target, start)
     if channel in collect(each, ir.Var):
         load = collect(value(const(0)), ir.TensorLoad)[-1]
-        return run("copy_bytes", to, address(load.source, load.indices[0]), const(count))
-    return run("fill_bytes", to, each.astype("int32"), const(count))
+        return run(functions.name("copy_bytes"), to, address(load.source, load.indices[0]), const(count))
+    return run(functions.name("fill_bytes"), to, each.astype("int32"), const(count))

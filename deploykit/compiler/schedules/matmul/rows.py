@@ -1,4 +1,4 @@
-"""Steps of a tile of float32 by a function on vectors of four (`codegen.c.helium_floats`)."""
+"""Steps of a tile of float32 by a function on rows (`devices.row_functions`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import pairwise
 from tvm import ir, sym, tirx
 
 from deploykit.compiler.devices.cpu import Device
-from deploykit.compiler.devices.helium import FLOAT_WIDTH
 from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.schedules.matmul.tile import Tile
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect
@@ -18,12 +17,13 @@ Operand = Callable[[Expr, Expr], Expr]
 """The element that a tile multiplies: of a row and a step, or of a step and a column."""
 
 
-def steps_in_fours(
+def steps_by_rows(
     device: Device, tile: Tile, sums: Buffer, left: Operand, right: Operand, count: Expr
 ) -> tirx.Stmt | None:
     """`count` steps of a tile; `None` unless both operands are floats in memory, where those of neighbouring rows,
     steps and columns have the places that the function takes."""
-    if not device.fours or tile.columns != FLOAT_WIDTH or tile.dtype != "float32":
+    functions = device.row_functions
+    if functions is None or not functions.takes(tile.columns) or tile.dtype != "float32":
         return None
     zero, one = const(0), const(1)
     rows = _loads(*(left(const(row), zero) for row in range(tile.rows)), left(zero, one))
@@ -38,12 +38,14 @@ def steps_in_fours(
     *rows, onward = rows
     between = [apart(a, b) for a, b in pairwise(rows)] or [zero]
     steps = (apart(rows[0], onward), *(apart(weights[0], other) for other in weights[1:]))
-    if [static(step) for step in steps] != [1, FLOAT_WIDTH, 1]:
+    if [static(step) for step in steps] != [1, tile.columns, 1]:
         return None
     if collect(between[0], ir.TensorLoad) or not all(known.can_prove_equal(b, between[0]) for b in between):
         return None
     places = [address(load.source, load.indices[0]) for load in (rows[0], weights[0])]
-    return run("multiply_outputs", sums, places[0], between[0], const(tile.rows), places[1], count)
+    width = [const(tile.columns)] if functions.whole else []
+    name = functions.name("multiply_outputs")
+    return run(name, sums, places[0], between[0], const(tile.rows), places[1], count, *width)
 
 
 def _loads(*operands: Expr) -> list[ir.TensorLoad] | None:
