@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tvm
-from tvm.ir import Range
 
 from deploykit.compiler.codegen.c import rvv, support, vectors, words
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.precedence import Text, call
-from deploykit.compiler.codegen.c.statements import DIM_LIMIT, KernelPrinter
+from deploykit.compiler.codegen.c.statements import KernelPrinter, sizes
 from deploykit.compiler.dims import free_vars
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def c_expression(
     analyzer = tvm.sym.Analyzer()
     for var in free_vars(expr):
         if var in nonnegative:
-            analyzer.bind(var, Range(0, DIM_LIMIT))
+            analyzer.bind(var, sizes(var))
     return _HostExpressions(name_of, analyzer, functions).index(expr)
 
 

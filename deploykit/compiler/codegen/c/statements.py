@@ -24,6 +24,7 @@ from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import Scopes
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.lowering.raw_abi import variables
+from deploykit.compiler.tir.rewriting import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,18 @@ _JUMPS = {"tirx.break_loop": "break;", "tirx.continue_loop": "continue;"}
 LINE_LENGTH = 110
 DIM_LIMIT = 2**40
 """No dim reaches this. The division rules rely on it."""
+
+
+def sizes(var: Var) -> Range:
+    """The values of a dim, or of an index within one, in the dtype of a variable."""
+    return Range(0, DIM_LIMIT if types.dtype_of(var) == "int64" else 2**31 - 1)
+
+
+def may_be_known(stmt: tirx.Bind) -> bool:
+    """Whether an analyzer takes the value of a variable. It fails on a size that is cast to int32, because the range of
+    the size has no room there."""
+    dtype = types.dtype_of(stmt.var)
+    return dtype == "int64" or (dtype == "int32" and not collect(stmt.value, prim.Cast))
 
 
 class KernelPrinter:
@@ -110,7 +123,7 @@ class KernelPrinter:
     def _declare(self, stmt: DeclBuffer) -> None:
         for var in variables(stmt.buffer.ty.shape):
             if not self.analyzer.const_int_bound_is_bound(var):
-                self.analyzer.bind(var, Range(0, DIM_LIMIT))
+                self.analyzer.bind(var, sizes(var))
         data = stmt.data
         if isinstance(data, Var):
             self.names[stmt.buffer] = self.names[data]
@@ -146,7 +159,7 @@ class KernelPrinter:
     def _bind(self, stmt: tirx.Bind) -> None:
         if self.expressions.reads_memory(stmt.value):
             self.expressions.from_memory.add(stmt.var)
-        elif types.dtype_of(stmt.var) in ("int32", "int64"):
+        elif may_be_known(stmt):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
         if stmt.var not in self.used:
             return

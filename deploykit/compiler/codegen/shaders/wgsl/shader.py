@@ -22,7 +22,7 @@ from tvm import tirx
 from tvm.ir import Call, PointerType, Range, TensorLoad, Var
 
 from deploykit.compiler.codegen.c.names import Scopes
-from deploykit.compiler.codegen.c.statements import DIM_LIMIT
+from deploykit.compiler.codegen.c.statements import may_be_known, sizes
 from deploykit.compiler.codegen.c.uses import used_variables, written_buffers
 from deploykit.compiler.codegen.shaders.accesses import Accesses
 from deploykit.compiler.codegen.shaders.errors import NoShader
@@ -211,7 +211,7 @@ class _Shader:
     def _declare(self, stmt: tirx.DeclBuffer) -> None:
         for var in variables(stmt.buffer.ty.shape):
             if not self.analyzer.const_int_bound_is_bound(var):
-                self.analyzer.bind(var, Range(0, DIM_LIMIT))
+                self.analyzer.bind(var, sizes(var))
         data = stmt.data
         source = data if isinstance(data, Var) else data.args[0]
         if not isinstance(source, Var):
@@ -247,7 +247,7 @@ class _Shader:
     def _bind(self, stmt: tirx.Bind) -> None:
         if depends_on_memory(stmt.value, self.expressions.from_memory):
             self.expressions.from_memory.add(stmt.var)
-        elif dtype_of(stmt.var) in ("int32", "int64"):
+        elif may_be_known(stmt):
             self.analyzer.bind(stmt.var, stmt.value, allow_override=True)
         if stmt.var not in self.used:
             return
@@ -260,7 +260,7 @@ class _Shader:
     def _for(self, loop: tirx.For) -> None:
         if self.span and isinstance(loop.min, Var) and loop.min.same_as(self.span[0]):
             self.names[loop.loop_var] = self.place
-            self.analyzer.bind(loop.loop_var, Range(0, DIM_LIMIT), allow_override=True)
+            self.analyzer.bind(loop.loop_var, sizes(loop.loop_var), allow_override=True)
             self._statement(loop.body)
             return
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
