@@ -8,9 +8,9 @@ import tvm_ffi
 from tvm.ir import Call, TensorLoad, Var
 from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate
 
-from deploykit.compiler.codegen.c import helium, helium_floats, vectors
+from deploykit.compiler.codegen.c import helium, helium_floats, vectors, words
 
-_WRITERS = helium.NAMES | helium_floats.NAMES | vectors.NAMES
+_WRITERS = helium.NAMES | helium_floats.NAMES | vectors.NAMES | words.WRITERS
 """Functions that write through their first pointer only."""
 
 if TYPE_CHECKING:
