@@ -3,12 +3,14 @@
     python -m bench.boards [--board NAME] [--model NAME] [--dtype DTYPE] [--functions] [--cmsis-nn DIR]
                            [--onnx2c PROGRAM] [--emx PROGRAM] [--trained FILE] [--tflite-micro DIR] [--output DIR]
 
-A line is a model in float or in 8 bits on the core of a board. All sides are compiled by the same compiler with the
-same options (`bench/boards/image.py`) and run once with the same input; a plugin of QEMU counts the instructions of the
-run. Results are compared with those of ONNX Runtime. `ratio` is the peer's number divided by ours: above 1 we execute
-fewer. Instructions are no times. Peers are left out unless they are given:
+A line is a model in a dtype on the core of a board: `float`, `int8`, or `int16`, which is activations of 16 bits with
+weights of 8. All sides are compiled by the same compiler with the same options (`bench/boards/image.py`) and run once
+with the same input; a plugin of QEMU counts the instructions of the run. Results are compared with those of ONNX
+Runtime. `ratio` is the peer's number divided by ours: above 1 we execute fewer. Instructions are no times. Peers are
+left out unless they are given:
 
-* `--cmsis-nn`: a clone of github.com/ARM-software/CMSIS-NN. Its kernels for bytes are called directly, layer by layer.
+* `--cmsis-nn`: a clone of github.com/ARM-software/CMSIS-NN. Its kernels for integers (s8, s16) are called directly,
+  layer by layer.
 * `--onnx2c`, `--emx`: the programs of github.com/kraiskil/onnx2c and of PyPI's emx-onnx-cgen, in float.
 * `--tflite-micro`: a folder with clones of github.com/tensorflow/tflite-micro, github.com/google/flatbuffers (tag
   v25.9.23), google/gemmlowp, google/ruy and ARM-software/CMSIS-NN. Arm's compiler needs a C++ library, such as Debian's
@@ -53,11 +55,12 @@ from deploykit.targets.embedded.boards.image import compiler_for, missing
 
 USUAL = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "riscv32-virt", "riscv32-virt-v")
 """The boards without `--board`: Cortex-M3, M4, M7, M33 and M55, and RV32 with floats, without and with vectors."""
-DTYPES = ("int8", "float")
+DTYPES = ("int8", "int16", "float")
 SEED = 99
 """Of the input, which differs from those of the calibration."""
-STEPS = 2
-"""How far integers may be from ONNX Runtime's: libraries round a number twice where it is between two integers."""
+STEPS = {"int8": 2, "int16": 8}
+"""How far integers may be from ONNX Runtime's, by dtype: libraries round a number twice where it is between two
+integers. With int16 CMSIS-NN multiplies most sums with factors of 16 bits, and each layer adds an error."""
 _SHOWN = 12
 
 
@@ -109,7 +112,7 @@ def prepared(names: Sequence[str], dtypes: Sequence[str], folder: Path) -> Itera
     for name in names:
         for dtype in dtypes:
             try:
-                model = quantized(MODELS[name]()) if dtype == "int8" else MODELS[name]()
+                model = MODELS[name]() if dtype == "float" else quantized(MODELS[name](), dtype)
             except UnsupportedModelError as error:
                 messages.print(f"without {name} in {dtype}: {error}")
                 continue
@@ -166,7 +169,7 @@ def _figures(seen: image.Seen, case: Case) -> Figures:
     expected = case.expected
     difference = float(np.abs(seen.output.astype(np.float64) - expected.astype(np.float64)).max())
     integers = np.issubdtype(expected.dtype, np.integer)
-    right = difference <= STEPS if integers else compare("output", seen.output, expected, None).within
+    right = difference <= STEPS[case.dtype] if integers else compare("output", seen.output, expected, None).within
     right = right or (case.classes and seen.output.argmax() == expected.argmax())
     return Figures(seen.instructions, seen.code, seen.constants, seen.ram, seen.stack, difference, bool(right))
 
@@ -211,7 +214,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--board", action="append", metavar="NAME", help=f"default: {', '.join(USUAL)}")
     parser.add_argument("--model", action="append", choices=tuple(MODELS), help="default: all")
-    parser.add_argument("--dtype", action="append", choices=DTYPES, help="default: both")
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="default: all")
     parser.add_argument("--functions", action="store_true", help="list the functions with the most instructions")
     parser.add_argument("--cmsis-nn", type=Path, metavar="DIR", help="a clone of CMSIS-NN")
     parser.add_argument("--tflite-micro", type=Path, metavar="DIR", help="a folder of clones, see above")

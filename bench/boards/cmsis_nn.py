@@ -2,32 +2,43 @@
 
 The calls are those that TensorFlow Lite Micro makes, without its interpreter. Activations, and what a layer needs
 beside them, are in one arena, in which they have the places that a first fit by size gives them.
+
+With activations of 16 bits a convolution gets biases of 32 bits, which is faster than 64 and rounds as exactly as with
+activations of 8. All other layers with weights take biases of 64 bits and multiply with factors of 16.
 """
 
 from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from bench.boards.image import compiled, run
 from bench.boards.layers import Layer, Tensor, read_layers
 from bench.boards.sides import Side
 from deploykit.basics.toolchain import Compiler
-from deploykit.errors import DeploykitError
+from deploykit.errors import DeploykitError, UnsupportedModelError
 from deploykit.targets.embedded.boards import Board
 from deploykit.targets.embedded.boards.image import compiler_for
 
-_LEFT_SHIFT = 20
-"""Bits by which numbers are shifted to the left before they are added; and the integer bits of exponents' arguments."""
+_SUFFIXES = {"int8": "s8", "int16": "s16"}
+"""What the names of functions end with, by the dtype of activations."""
+_LEFT_SHIFTS = {"int8": 20, "int16": 15}
+"""Bits by which numbers are shifted to the left before they are added."""
 _INTEGER_BITS = 5
-_OTHERS = ("_f16", "_f32", "_s16", "_s4", "_s64")
-"""Parts of names of files that are not for bytes."""
+"""The integer bits of exponents' arguments of 8 bits."""
+_STEPS = 512
+"""The stretches of a table for a softmax of 16 bits."""
+_LEAST_EXPONENT = -10.0
+"""The first argument of the table of exponentials. The last one is 0."""
+_OTHERS = ("_f16", "_f32", "_s4", "_s64")
+"""Parts of names of files that are for other dtypes."""
 _INCLUDES = '#include <string.h>\n\n#include "arm_nnfunctions.h"\n#include "side.h"\n\n'
 
 
@@ -43,14 +54,14 @@ class CmsisNN:
         """Why the library cannot run a model on a board, or `None`."""
         if board.core.compiler != "arm-none-eabi":
             return "it is for Arm"
-        integers = model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.INT8
-        return None if integers else "it has no floats"
+        dtype = helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type)
+        return None if str(dtype) in _SUFFIXES else "it has no floats"
 
     def side(self, board: Board, model: onnx.ModelProto, folder: Path) -> Side:
         """Raises `UnsupportedModelError` for a model with layers that it has not."""
         layers = read_layers(model)
         library = self._library(board)
-        program = _Program(layers)
+        program = Program(layers)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "buffers.c").write_text(program.buffers())
         compiler = compiler_for(board.core)
@@ -60,7 +71,7 @@ class CmsisNN:
         return Side([folder / "layers.c"], (self._include,), (library,), channels_last=True)
 
     def _library(self, board: Board) -> Path:
-        """The functions for bytes, compiled like all other sides."""
+        """The functions for integers, compiled like all other sides."""
         core = board.core.name
         if core not in self._libraries:
             folder = self._scratch / core
@@ -91,7 +102,7 @@ def archive(compiler: Compiler, objects: Sequence[Path], library: Path) -> None:
 
 
 @dataclass
-class _Program:
+class Program:
     """The C of a model. `text(room)` has calls with buffers of `room` bytes, of which `buffers` prints the numbers."""
 
     layers: Sequence[Layer]
@@ -106,11 +117,12 @@ class _Program:
         return "\n".join([*lines, "    return 0;", "}", ""])
 
     def text(self, room: Sequence[int]) -> str:
-        kept = [size if layer.kind == "dense" else 0 for layer, size in zip(self.layers, room, strict=True)]
-        beside = [0 if layer.kind == "dense" else size for layer, size in zip(self.layers, room, strict=True)]
+        dense = [layer.kind == "dense" and layer.output.dtype == "int8" for layer in self.layers]
+        kept = [size if sums else 0 for sums, size in zip(dense, room, strict=True)]
+        beside = [size - other for size, other in zip(room, kept, strict=True)]
         places, buffers, total = planned(self.layers, beside)
         source, result = self.layers[0].inputs[0], self.layers[-1].output
-        at = {name: f"arena + {offset}" for name, offset in places.items()}
+        at = {name: _place(offset, source.dtype) for name, offset in places.items()}
         lines = [_INCLUDES, f"static _Alignas(16) int8_t arena[{total}];"]
         opened, calls = [f"    memcpy({at[source.name]}, given_input, given_input_bytes);"], []
         for index, layer in enumerate(self.layers):
@@ -156,6 +168,28 @@ def multiplier(value: float) -> tuple[int, int]:
     return (number // 2, exponent + 1) if number == 1 << 31 else (number, exponent)
 
 
+def _place(offset: int, dtype: str) -> str:
+    return f"arena + {offset}" if dtype == "int8" else f"({dtype}_t*)(arena + {offset})"
+
+
+def table(function: Callable[[float], float], first: float, last: float) -> list[int]:
+    """Numbers of 16 bits, in units of `2**-15`, between which a function is interpolated from `first` to `last`. Each
+    is moved by half of the error in the middle of the stretch behind it, as TensorFlow Lite has it."""
+    step = (last - first) / _STEPS
+    found = []
+    for index in range(_STEPS):
+        at = first + index * step
+        here, middle, there = (function(at + part * step) * (1 << 15) for part in (0, 0.5, 1))
+        error = _rounded((there + _rounded(here)) / 2) - _rounded(middle)
+        found.append(_rounded(here) - _rounded(error / 2))
+    return [min(number, (1 << 15) - 1) for number in [*found, _rounded(function(last) * (1 << 15))]]
+
+
+def _rounded(value: float) -> int:
+    """Ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
 def _multipliers(layer: Layer) -> list[tuple[int, int]]:
     assert layer.scales is not None
     factor = layer.inputs[0].scale / layer.output.scale
@@ -167,10 +201,15 @@ def _numbers(values: object) -> str:
 
 
 def _constants(index: int, layer: Layer) -> Iterator[str]:
+    if layer.kind == "softmax" and layer.output.dtype == "int16":
+        tables = {"exponentials": table(math.exp, _LEAST_EXPONENT, 0), "inverses": table(lambda x: 1 / (1 + x), 0, 1)}
+        for name, numbers in tables.items():
+            yield f"static const int16_t {name}_{index}[] = {{{_numbers(numbers)}}};"
     if layer.weight is None or layer.bias is None:
         return
     yield f"static const int8_t weight_{index}[] = {{{_numbers(layer.weight)}}};"
-    yield f"static const int32_t bias_{index}[] = {{{_numbers(layer.bias)}}};"
+    wide = layer.output.dtype == "int16" and layer.kind != "conv"
+    yield f"static const int{64 if wide else 32}_t bias_{index}[] = {{{_numbers(layer.bias)}}};"
     for name, column in (("factor", 0), ("shift", 1)):
         numbers = [pair[column] for pair in _multipliers(layer)]
         yield f"static const int32_t {name}_{index}[] = {{{_numbers(numbers)}}};"
@@ -203,7 +242,7 @@ def _shapes(layer: Layer) -> str:
     ]
     offsets = f"{-source.zero}, {output.zero}"
     steps = f"{_tile(layer.strides)}, {_tile(layer.padding)}"
-    limits = "{-128, 127}"
+    limits = f"{{{_numbers(layer.limits)}}}"
     match layer.kind:
         case "conv":
             lines.append(f"const cmsis_nn_conv_params params = {{{offsets}, {steps}, {{1, 1}}, {limits}}};")
@@ -219,15 +258,16 @@ def _shapes(layer: Layer) -> str:
 
 def _buffer(layer: Layer) -> str:
     """The expression of a layer's buffer size."""
+    suffix = _SUFFIXES[layer.output.dtype]
     match layer.kind:
         case "conv":
-            return "arm_convolve_wrapper_s8_get_buffer_size(&params, &in, &kernel, &out)"
+            return f"arm_convolve_wrapper_{suffix}_get_buffer_size(&params, &in, &kernel, &out)"
         case "depthwise":
-            return "arm_depthwise_conv_wrapper_s8_get_buffer_size(&params, &in, &kernel, &out)"
+            return f"arm_depthwise_conv_wrapper_{suffix}_get_buffer_size(&params, &in, &kernel, &out)"
         case "dense":
-            return "arm_fully_connected_s8_get_buffer_size(&kernel)"
+            return f"arm_fully_connected_{suffix}_get_buffer_size(&kernel)"
         case "average_pool":
-            return "arm_avgpool_s8_get_buffer_size(out.w, in.c)"
+            return f"arm_avgpool_{suffix}_get_buffer_size(out.w, in.c)"
         case _:
             return "0"
 
@@ -243,26 +283,37 @@ def _sums(index: int, layer: Layer) -> str:
 def _call(index: int, layer: Layer, at: dict[str, str], context: str) -> str:
     """The call of a layer; `at` are the places of tensors, `context` the buffer of the layer."""
     sources, output = [at[tensor.name] for tensor in layer.inputs], at[layer.output.name]
-    weights = f"&kernel, weight_{index}, &channels, bias_{index}, &out, {output}"
+    suffix, wide = _SUFFIXES[layer.output.dtype], layer.output.dtype == "int16"
+    bias = "&bias" if wide and layer.kind == "conv" else f"bias_{index}"
+    weights = f"&kernel, weight_{index}, &channels, {bias}, &out, {output}"
     scaled = f"(int32_t*)factor_{index}, (int32_t*)shift_{index}"
-    size = layer.output.bytes
+    size = layer.output.size
+    declared = ""
     match layer.kind:
         case "conv" | "depthwise":
-            name = "arm_convolve_wrapper_s8" if layer.kind == "conv" else "arm_depthwise_conv_wrapper_s8"
+            name = f"arm_{'convolve' if layer.kind == 'conv' else 'depthwise_conv'}_wrapper_{suffix}"
             declared = f"const cmsis_nn_per_channel_quant_params scales = {{{scaled}}};"
+            if bias == "&bias":
+                declared += f" const cmsis_nn_bias_data bias = {{bias_{index}, 1}};"
             call = f"{name}(&context, &params, &scales, &in, {sources[0]}, {weights})"
+        case "dense" if wide:
+            declared = f"const cmsis_nn_per_tensor_quant_params scales = {{{_numbers(_only_multiplier(layer))}}};"
+            call = f"arm_fully_connected_s16(&context, &params, &scales, &in, {sources[0]}, {weights})"
         case "dense":
             assert layer.scales is not None
             declared = f"const cmsis_nn_quant_params scales = {{{scaled}, {int(len(layer.scales) > 1)}}};"
             call = f"arm_fully_connected_wrapper_s8(&context, &params, &scales, &in, {sources[0]}, {weights})"
         case "max_pool" | "average_pool":
-            name = "arm_max_pool_s8" if layer.kind == "max_pool" else "arm_avgpool_s8"
-            declared, call = "", f"{name}(&context, &params, &in, {sources[0]}, &kernel, &out, {output})"
+            name = f"arm_{'max_pool' if layer.kind == 'max_pool' else 'avgpool'}_{suffix}"
+            call = f"{name}(&context, &params, &in, {sources[0]}, &kernel, &out, {output})"
         case "add":
             before, after = _added(layer)
-            declared, call = "", f"arm_elementwise_add_s8({', '.join(sources)}, {before}, {output}, {after}, {size})"
+            call = f"arm_elementwise_add_{suffix}({', '.join(sources)}, {before}, {output}, {after}, {size})"
+        case _ if wide:
+            declared = f"const cmsis_nn_softmax_lut_s16 tables = {{exponentials_{index}, inverses_{index}}};"
+            scale = _numbers(multiplier(layer.inputs[0].scale * ((1 << 16) - 1) / -_LEAST_EXPONENT))
+            call = f"arm_softmax_s16({sources[0]}, 1, {size}, {scale}, &tables, {output})"
         case _:
-            declared = ""
             call = f"(arm_softmax_s8({sources[0]}, 1, {size}, {_exponents(layer)}, {output}), ARM_CMSIS_NN_SUCCESS)"
     return (
         f"    {{\n{_shapes(layer)}        const cmsis_nn_context context = {context};\n        {declared}\n"
@@ -277,8 +328,17 @@ def _added(layer: Layer) -> tuple[str, str]:
     before = []
     for tensor in layer.inputs:
         before += [-tensor.zero, *multiplier(tensor.scale / twice)]
-    after = multiplier(twice / ((1 << _LEFT_SHIFT) * layer.output.scale))
-    return _numbers([*before, _LEFT_SHIFT]), _numbers([layer.output.zero, *after, -128, 127])
+    shift = _LEFT_SHIFTS[layer.output.dtype]
+    after = multiplier(twice / ((1 << shift) * layer.output.scale))
+    return _numbers([*before, shift]), _numbers([layer.output.zero, *after, *layer.limits])
+
+
+def _only_multiplier(layer: Layer) -> tuple[int, int]:
+    """The factor of all outputs of a dense layer. Raises `UnsupportedModelError` if they have several."""
+    found = set(_multipliers(layer))
+    if len(found) > 1:
+        raise UnsupportedModelError("it has one scale for the weight of a dense layer of 16 bits")
+    return found.pop()
 
 
 def _exponents(layer: Layer) -> str:

@@ -1,13 +1,13 @@
-"""Reads a model in 8 bits as the layers that libraries of kernels for microcontrollers have.
+"""Reads a model of integers as the layers that libraries of kernels for microcontrollers have.
 
-The model is one of `models.quantized`: each operator stands between DequantizeLinear and QuantizeLinear. Tensors get
-the channels last, as such libraries have them.
+The model is one of `models.quantized`: each operator stands between DequantizeLinear and QuantizeLinear, with a Relu
+behind it or not. Tensors get the channels last, as such libraries have them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -18,16 +18,21 @@ from deploykit.errors import UnsupportedModelError
 
 @dataclass(frozen=True)
 class Tensor:
-    """An activation of bytes: its shape is (rows, columns, channels), its numbers are `scale * (byte - zero)`."""
+    """An activation of integers: its shape is (rows, columns, channels), its numbers are `scale * (integer - zero)`."""
 
     name: str
     shape: tuple[int, int, int]
     scale: float
     zero: int
+    dtype: str = "int8"
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
 
     @property
     def bytes(self) -> int:
-        return int(np.prod(self.shape))
+        return self.size * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Layer:
 
     `weight` has the shape (outputs, rows, columns, inputs), for `depthwise` (1, rows, columns, channels) and for
     `dense` (outputs, inputs); `scales` has one number for each output. `kernel`, `strides` and `padding` are of rows
-    and columns; the padding is that in front.
+    and columns; the padding is that in front. With `relu` no result is less than 0.
     """
 
     kind: str
@@ -48,6 +53,7 @@ class Layer:
     kernel: tuple[int, int] = (1, 1)
     strides: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
+    relu: bool = False
 
     @property
     def products(self) -> int:
@@ -56,6 +62,12 @@ class Layer:
             return 0
         rows, columns, _ = self.output.shape
         return rows * columns * self.weight.size
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer of a result."""
+        ends = np.iinfo(self.output.dtype)
+        return max(ends.min, self.output.zero) if self.relu else ends.min, ends.max
 
 
 @dataclass
@@ -78,7 +90,9 @@ class _Reader:
 
     def read(self) -> list[Layer]:
         for node in self._nodes:
-            if node.op_type not in ("QuantizeLinear", "DequantizeLinear", "Flatten", "Reshape"):
+            writer = self._writers.get(node.input[0])
+            of_layer = node.op_type == "Relu" and writer is not None and writer.op_type in _KINDS
+            if not of_layer and node.op_type not in ("QuantizeLinear", "DequantizeLinear", "Flatten", "Reshape"):
                 self.layers.append(self._layer(node))
         return self.layers
 
@@ -86,12 +100,12 @@ class _Reader:
         """The activation `name`, whose scale and zero point are inputs of `node`."""
         shape = self._shapes[name]
         form = (shape[2], shape[3], shape[1]) if len(shape) == 4 else (1, 1, int(np.prod(shape)))
-        scale, zero = (self._constants[node.input[index]].item() for index in (1, 2))
-        self.tensors[name] = Tensor(name, form, float(scale), int(zero))
+        scale, zero = (self._constants[node.input[index]] for index in (1, 2))
+        self.tensors[name] = Tensor(name, form, float(scale.item()), int(zero.item()), str(zero.dtype))
         return self.tensors[name]
 
     def _source(self, value: str) -> Tensor:
-        """The bytes that a value of floats is restored from, through operators that change shapes only."""
+        """The integers that a value of floats is restored from, through operators that change shapes only."""
         node = self._writers.get(value)
         while node is not None and value not in self.tensors:
             value = node.input[0]
@@ -107,8 +121,14 @@ class _Reader:
 
     def _layer(self, node: onnx.NodeProto) -> Layer:
         if node.op_type not in _KINDS:
-            raise UnsupportedModelError(f"it has no {node.op_type} in 8 bits")
+            raise UnsupportedModelError(f"it has no {node.op_type} of integers")
         quantize = self._readers[node.output[0]]
+        if quantize.op_type == "Relu":
+            return replace(self._between(node, self._readers[quantize.output[0]]), relu=True)
+        return self._between(node, quantize)
+
+    def _between(self, node: onnx.NodeProto, quantize: onnx.NodeProto) -> Layer:
+        """The layer of a node whose result `quantize` makes integers."""
         if quantize.op_type != "QuantizeLinear":
             raise UnsupportedModelError(f"{node.op_type} is followed by {quantize.op_type}")
         output = self._tensor(quantize.output[0], quantize)

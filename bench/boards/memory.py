@@ -87,7 +87,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--board", default=ROOMY, metavar="NAME", help=f"default: {ROOMY}")
     parser.add_argument("--model", action="append", choices=tuple(MODELS), help="default: all")
-    parser.add_argument("--dtype", action="append", choices=DTYPES, help="default: both")
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="default: all")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The models for microcontrollers, with fixed shapes and seeded weights, in float and in 8 bits.
+"""The models for microcontrollers, with fixed shapes and seeded weights, in float and in integers.
 
 Four have the shapes of MLPerf Tiny (Banbury et al., 2021): `dscnn` spots keywords, `vww` finds persons in pictures
 with a MobileNetV1 of a quarter of the width, `resnet8` classifies pictures, `autoencoder` finds anomalies in sounds.
@@ -22,9 +22,13 @@ from bench.models.dscnn import dscnn
 from bench.models.graph import Graph
 from bench.models.transformer import KEYS, attended, dense, integers, merge_heads, normalised, split_heads
 from deploykit.errors import UnsupportedModelError
+from deploykit.quantization.static.clips import clip_before_rounding
 
 _TENSOR = re.compile("_QuantizeLinear_Input$")
 """What ONNX Runtime appends to the name of an output of the model."""
+
+PROBABILITIES: Mapping[str, tuple[float, int]] = {"int8": (1 / 256, -128), "int16": (1 / 32768, 0)}
+"""The scale and the zero point of what a softmax makes, by the dtype of activations."""
 
 SAMPLES = 16
 """How many random inputs activations are calibrated on."""
@@ -122,23 +126,28 @@ def sample(model: onnx.ModelProto, seed: int) -> np.ndarray:
     port = model.graph.input[0].type.tensor_type
     shape = [dim.dim_value for dim in port.shape.dim]
     random = np.random.default_rng(seed)
-    if port.elem_type == onnx.TensorProto.INT8:
-        return random.integers(-128, 128, shape).astype(np.int8)
+    dtype = helper.tensor_dtype_to_np_dtype(port.elem_type)
+    if dtype.kind == "i":
+        ends = np.iinfo(dtype)
+        return random.integers(ends.min, ends.max + 1, shape).astype(dtype)
     return random.standard_normal(shape).astype(np.float32)
 
 
-def quantized(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in 8 bits, whose input and output are integers, too, as firmware has them. It is quantised by ONNX
-    Runtime with a scale for each channel of a weight, and calibrated on random inputs.
+def quantized(model: onnx.ModelProto, dtype: str = "int8") -> onnx.ModelProto:
+    """The model with weights of 8 bits and activations of `dtype`, whose input and output are integers, too, as
+    firmware has them. It is quantised by ONNX Runtime with a scale for each channel of a weight, and calibrated on
+    random inputs. With int16 all zero points are 0, a Relu is computed before its input is rounded, and the weight of a
+    dense layer has one scale, which is all that CMSIS-NN takes.
 
     Raises `UnsupportedModelError` if ONNX Runtime leaves the model in float.
     """
-    first = _quantized(model, {})
-    return with_integer_ports(_quantized(model, _fixed_scales(first)))
+    weights = _one_scale(model) if dtype == "int16" else {}
+    first = _quantized(model, dtype, weights)
+    return with_integer_ports(_quantized(model, dtype, weights | _fixed_scales(first, dtype)))
 
 
-def _quantized(model: onnx.ModelProto, overrides: Mapping[str, Any]) -> onnx.ModelProto:
-    """The model in 8 bits; `overrides` are scales and zero points of tensors, as ONNX Runtime takes them."""
+def _quantized(model: onnx.ModelProto, dtype: str, overrides: Mapping[str, Any]) -> onnx.ModelProto:
+    """The model in integers; `overrides` are scales and zero points of tensors, as ONNX Runtime takes them."""
     from onnxruntime import quantization
 
     class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -158,14 +167,25 @@ def _quantized(model: onnx.ModelProto, overrides: Mapping[str, Any]) -> onnx.Mod
             Samples(),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
-            activation_type=quantization.QuantType.QInt8,
+            activation_type={"int8": quantization.QuantType.QInt8, "int16": quantization.QuantType.QInt16}[dtype],
             weight_type=quantization.QuantType.QInt8,
-            extra_options={"TensorQuantOverrides": dict(overrides)},
+            extra_options={"TensorQuantOverrides": dict(overrides), "ActivationSymmetric": dtype == "int16"},
         )
-        return onnx.load(path)
+        result = onnx.load(path)
+    if dtype == "int16":
+        clip_before_rounding(result.graph)
+    return result
 
 
-def _fixed_scales(model: onnx.ModelProto) -> dict[str, Any]:
+def _one_scale(model: onnx.ModelProto) -> dict[str, Any]:
+    """One scale for all outputs of dense layers."""
+    from onnxruntime import quantization
+
+    dense_weights = [node.input[1] for node in model.graph.node if node.op_type == "Gemm"]
+    return {name: [{"quant_type": quantization.QuantType.QInt8, "symmetric": True}] for name in dense_weights}
+
+
+def _fixed_scales(model: onnx.ModelProto, dtype: str) -> dict[str, Any]:
     """For averages and flattened tensors the scale of what they are of, and for softmax that of probabilities, which
     are the only ones that libraries of kernels have for them (LiteRT's quantisation specification)."""
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -179,12 +199,13 @@ def _fixed_scales(model: onnx.ModelProto) -> dict[str, Any]:
             numbers = found[before][0] if before in found else _scale(*(constants[name] for name in source.input[1:]))
             found[node.output[0]] = [numbers]
         elif node.op_type == "Softmax":
-            found[_TENSOR.sub("", node.output[0])] = [_scale(np.float32(1 / 256), np.int8(-128))]
+            scale, zero = PROBABILITIES[dtype]
+            found[_TENSOR.sub("", node.output[0])] = [_scale(scale, np.array(zero, dtype))]
     return found
 
 
-def _scale(scale: Any, zero: Any) -> dict[str, np.ndarray]:
-    return {"scale": np.array(scale, np.float32), "zero_point": np.array(zero, np.int8)}
+def _scale(scale: Any, zero: np.ndarray) -> dict[str, np.ndarray]:
+    return {"scale": np.array(scale, np.float32), "zero_point": zero}
 
 
 def with_integer_ports(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -195,9 +216,11 @@ def with_integer_ports(model: onnx.ModelProto) -> onnx.ModelProto:
     writers = [node for node in graph.node if result.name in node.output]
     if [node.op_type for node in (*readers, *writers)] != ["QuantizeLinear", "DequantizeLinear"]:
         raise UnsupportedModelError(f"ONNX Runtime leaves {graph.name} in float")
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    dtype = constants[readers[0].input[2]].data_type
     for port, name in ((source, readers[0].output[0]), (result, writers[0].input[0])):
         shape = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
-        port.CopyFrom(helper.make_tensor_value_info(name, onnx.TensorProto.INT8, shape))
+        port.CopyFrom(helper.make_tensor_value_info(name, dtype, shape))
     kept = [node for node in graph.node if node not in (readers[0], writers[0])]
     del graph.node[:]
     graph.node.extend(kept)

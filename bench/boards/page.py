@@ -11,7 +11,7 @@ from typing import Any
 from bench.boards.report import OURS
 from bench.tables import mean
 
-_DTYPES = {"int8": (OURS, "CMSIS-NN"), "float": (OURS, "onnx2c", "emx-onnx-cgen")}
+_DTYPES = {"int8": (OURS, "CMSIS-NN"), "int16": (OURS, "CMSIS-NN"), "float": (OURS, "onnx2c", "emx-onnx-cgen")}
 """The sides that are compared in each dtype."""
 _BYTES = {"ram": "RAM", "code": "code", "stack": "stack"}
 _CORE = "cortex-m4"

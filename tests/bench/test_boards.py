@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from bench.boards import image
 from bench.boards.__main__ import measure, prepared
-from bench.boards.cmsis_nn import multiplier, planned
+from bench.boards.cmsis_nn import CmsisNN, Program, multiplier, planned, table
 from bench.boards.layers import Layer, Tensor, read_layers
 from bench.boards.models import MODELS, quantized
 from bench.boards.ours import Ours
@@ -51,6 +52,52 @@ def test_a_model_is_read_as_layers() -> None:
     pooled = layers[-3]
     assert (pooled.output.scale, pooled.output.zero) == (pooled.inputs[0].scale, pooled.inputs[0].zero)
     assert layers[-1].output.scale == 1 / 256
+
+
+def test_layers_of_16_bits_are_symmetric() -> None:
+    layers = read_layers(quantized(MODELS["resnet8"](), "int16"))
+    assert [layer.kind for layer in layers] == [layer.kind for layer in read_layers(quantized(MODELS["resnet8"]()))]
+    assert {(tensor.dtype, tensor.zero) for layer in layers for tensor in (*layer.inputs, layer.output)} == {
+        ("int16", 0)
+    }
+    first, added = layers[0], next(layer for layer in layers if layer.kind == "add")
+    assert first.limits == added.limits == (0, 32767)  # a Relu
+    assert added.inputs[0].bytes == 2 * 32 * 32 * 16
+    beside = next(layer for layer in layers if layer.output == added.inputs[1])
+    assert beside.limits == (0, 32767) or not beside.relu
+    assert layers[-2].scales is not None
+    assert (len(layers[-2].scales), layers[-1].output.scale) == (1, 1 / 32768)
+
+
+def test_calls_of_16_bits() -> None:
+    layers = read_layers(quantized(MODELS["dscnn"](), "int16"))
+    text = Program(layers).text([64] * len(layers))
+    for name in ("convolve_wrapper", "depthwise_conv_wrapper", "fully_connected", "avgpool", "softmax"):
+        assert f"arm_{name}_s16(" in text, name
+    assert "_s8(" not in text
+    assert "static const int32_t bias_0[]" in text  # of a convolution
+    assert "static const int64_t bias_1[]" in text
+    assert "{0, 32767}" in text
+
+
+def test_tables_of_a_softmax() -> None:
+    """Numbers of the library's own tests."""
+    exponentials = table(math.exp, -10, 0)
+    assert (len(exponentials), exponentials[0], exponentials[75], exponentials[-3:]) == (
+        513,
+        2,
+        7,
+        [31512, 32133, 32767],
+    )
+    inverses = table(lambda x: 1 / (1 + x), 0, 1)
+    assert (len(inverses), inverses[3], inverses[-3:]) == (513, 32578, [16416, 16400, 16384])
+
+
+def test_a_model_of_floats_has_no_such_kernels(tmp_path: Path) -> None:
+    library = CmsisNN(tmp_path, tmp_path)
+    board = find_board("mps2-an386")
+    assert library.missing(board, MODELS["cnn"]()) == "it has no floats"
+    assert library.missing(board, quantized(MODELS["cnn"](), "int16")) is None
 
 
 def test_other_operators_are_refused() -> None:
@@ -144,7 +191,7 @@ def test_a_side_that_fails_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["mps2-an386", "mps3-an547", "riscv32-virt"])
 def test_a_model_runs_on_a_core(name: str, tmp_path: Path) -> None:
     board = _board(name)
-    for case in prepared(["cnn"], ["int8", "float"], tmp_path):
+    for case in prepared(["cnn"], ["int8", "int16", "float"], tmp_path):
         row = measure(case, board, {"deploykit": Ours()}, tmp_path)
         assert row.without == {}
         figures = row.sides["deploykit"]

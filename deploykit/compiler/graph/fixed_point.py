@@ -9,8 +9,9 @@ exactly and rounds once, which gives another integer only if the exact result is
 float32 can move it. There the steps are repeated with integers of 24 bits. The results are those of float32, bit for
 bit.
 
-With `u = 2**-24` and results in `[-R, R]` before saturation, the three roundings move a result by at most
-`4 u (R + 1 + max |bias|)`; results that are further away saturate in both forms.
+With `u = 2**-24` and results in `[-R, R]` before saturation, the product is at most `P = R + 1 + max |bias|`, and the
+three roundings move a result by at most `3 u P (1 + 2 u)`; results that are further away saturate in both forms. This
+distance is rounded up to three bits, so that kernels of several layers are the same and few results are computed twice.
 
 It applies if all factors are positive, the largest less than 1/2 and none smaller than the largest by more than
 `2**7`, and if biases are multiples of `2**-bits` and below `2**20`: then all of them are exact.
@@ -38,6 +39,13 @@ MOST_BITS = 60
 
 NEAR = 1 << 22
 """The least distance to a tie, in units of 2**-32, within which results are computed again."""
+
+_KEPT = 3
+"""The bits of a distance to a tie."""
+
+_SATURATED = {**{name: RANGES[name] for name in ("int8", "uint8", "int16")}, "uint15": (0, (1 << 15) - 1)}
+"""The least and the greatest number of integers with a function `saturate_...` in `codegen.c.words`. Those of 15 bits
+are int16 behind a Relu."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +137,9 @@ def constants(
     if factor.min() <= 0 or largest >= 0.5 or reach >= 2**20:
         return None
     bits = min(31 - frexp(largest)[1], most)
-    least = ceil(4 * ROUNDING * (max(map(abs, ends)) + 1 + reach) * 2**32) + 2
-    near = max(NEAR, 1 << (least - 1).bit_length())
+    least = ceil(3 * ROUNDING * (1 + 2 * ROUNDING) * (max(map(abs, ends)) + 1 + reach) * 2**32)
+    lost = max(least.bit_length() - _KEPT, 0)
+    near = max(NEAR, -(-least >> lost) << lost)
     multipliers, addends = (np.ldexp(v.astype(np.float64), bits) for v in (factor, bias))
     exact = all((v == np.floor(v)).all() for v in (multipliers, addends))
     if not exact or near >= 2**28 or (reach + abs(zero) + 1) * 2.0**bits >= 2**62:
@@ -167,8 +176,9 @@ def _rewritten(func: tirx.PrimFunc, found: Requantization, made: Constants) -> t
         tirx.IntImm("uint32", made.near),
     )
     low, high = found.low + found.zero, found.high + found.zero
-    if (low, high) == RANGES[found.dtype]:
-        result = tirx.call_pure_extern("int32", f"saturate_{found.dtype}", result)
+    saturated = next((name for name, ends in _SATURATED.items() if ends == (low, high)), None)
+    if saturated is not None:
+        result = tirx.call_pure_extern("int32", f"saturate_{saturated}", result)
     else:
         result = tirx.max(tirx.min(result, tirx.IntImm("int32", high)), tirx.IntImm("int32", low))
     value = tirx.Cast(found.dtype, result)

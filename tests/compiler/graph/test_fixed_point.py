@@ -33,19 +33,32 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "k.so"))
 
 
-def in_floats(total: np.ndarray, factor: np.float32, bias: np.float32, zero: int) -> np.ndarray:
+BYTES = (-128, 127)
+WORDS = (-(2**15), 2**15 - 1)
+
+
+def in_floats(
+    total: np.ndarray, factor: np.float32, bias: np.float32, zero: int, ends: tuple[int, int] = BYTES
+) -> np.ndarray:
     value = total.astype(np.float32) * factor + bias
-    return np.rint(np.clip(value, -128 - zero, 127 - zero)).astype(np.int64) + zero
+    return np.rint(np.clip(value, ends[0] - zero, ends[1] - zero)).astype(np.int64) + zero
 
 
-def in_integers(library: ctypes.CDLL, total: np.ndarray, factor: np.float32, bias: np.float32, zero: int) -> np.ndarray:
-    made = constants(np.array([factor]), np.array([bias]), (-128 - zero, 127 - zero), zero)
+def in_integers(
+    library: ctypes.CDLL,
+    total: np.ndarray,
+    factor: np.float32,
+    bias: np.float32,
+    zero: int,
+    ends: tuple[int, int] = BYTES,
+) -> np.ndarray:
+    made = constants(np.array([factor]), np.array([bias]), (ends[0] - zero, ends[1] - zero), zero)
     assert made is not None
     result = np.empty_like(total)
     pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (total, result))
     addend = ctypes.c_int64(int(made.addends[0]))
     library.each(*pointers, total.size, int(made.multipliers[0]), addend, zero, made.bits, ctypes.c_uint32(made.near))
-    return np.clip(result, -128, 127)
+    return np.clip(result, *ends)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,6 +79,33 @@ def test_all_sums(library: ctypes.CDLL, mantissa: int, exponent: int, steps: int
     ends = np.array([-(2**31), 2**31 - 1, 0, 1, -1])
     total = np.concatenate([*(near + d for d in range(-4, 5)), others, others >> 12, ends]).astype(np.int32)
     np.testing.assert_array_equal(in_integers(library, total, factor, bias, zero), in_floats(total, factor, bias, zero))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    mantissa=st.integers(2**23, 2**24 - 1),
+    exponent=st.integers(-39, -26),
+    steps=st.integers(-(2**23), 2**23),
+    seed=st.integers(0, 2**31),
+)
+def test_all_sums_of_words(library: ctypes.CDLL, mantissa: int, exponent: int, steps: int, seed: int) -> None:
+    """Sums around ties of 16 bits, and any others."""
+    factor = np.float32(np.ldexp(mantissa, exponent))
+    bias = np.float32(factor * np.float32(steps)) if abs(factor * steps) < 2**18 else np.float32(0)
+    random = np.random.default_rng(seed)
+    ties = np.concatenate([random.integers(-(2**15) - 2, 2**15 + 2, 4000), np.arange(-4, 4), 2**15 - np.arange(5)])
+    near = np.rint(np.clip((ties + 0.5 - float(bias)) / float(factor), -(2**31) + 9, 2**31 - 9)).astype(np.int64)
+    others = random.integers(-(2**31), 2**31, 4000)
+    total = np.concatenate([*(near + d for d in range(-4, 5)), others, others >> 8]).astype(np.int32)
+    np.testing.assert_array_equal(
+        in_integers(library, total, factor, bias, 0, WORDS), in_floats(total, factor, bias, 0, WORDS)
+    )
+
+
+def test_few_results_of_words_are_computed_twice() -> None:
+    made = constants(np.float32([0.001]), np.float32([0]), WORDS, 0)
+    assert made is not None
+    assert 2 * made.near / 2**32 < 0.014
 
 
 def test_exact_ties(library: ctypes.CDLL) -> None:

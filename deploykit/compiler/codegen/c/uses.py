@@ -8,9 +8,11 @@ import tvm_ffi
 from tvm.ir import Call, TensorLoad, Var
 from tvm.tirx import AllocBuffer, Bind, BufferStore, DeclBuffer, Evaluate
 
-from deploykit.compiler.codegen.c import helium, helium_floats, rvv, rvv_floats, rvv_strips, vectors
+from deploykit.compiler.codegen.c import helium, helium_floats, rvv, rvv_floats, rvv_strips, vectors, words
 
-_WRITERS = helium.NAMES | helium_floats.NAMES | rvv.NAMES | rvv_floats.NAMES | rvv_strips.NAMES | vectors.NAMES
+_WRITERS = (
+    helium.NAMES | helium_floats.NAMES | rvv.NAMES | rvv_floats.NAMES | rvv_strips.NAMES | vectors.NAMES | words.WRITERS
+)
 """Functions that write through their first pointer only."""
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ static inline int32_t requantize(
 
 
 def _saturating(dtype: str, low: int, high: int) -> str:
-    """The nearest number of a dtype."""
+    """The nearest number that is an integer of some bits."""
     return f"""static inline int32_t saturate_{dtype}(int32_t x) {{
 #if defined(__ARM_FEATURE_SAT) && defined(__GNUC__)
     __asm__("{"u" if low == 0 else "s"}sat %0, #{dtype.partition("int")[2]}, %1" : "=r"(x) : "r"(x));
@@ -179,8 +179,67 @@ def _half(part: str) -> tuple[str, str]:
     return f"{part}_half", f"static inline int32_t {part}_half(int32_t byte) {{\n    return {value};\n}}\n"
 
 
+_COPY = """/* Copies bytes, words at a time where it can: memcpy of small C libraries copies byte by byte. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static void copy_words(void *to, const void *from, int32_t bytes) {
+#if defined(__GNUC__)
+    if ((((uintptr_t)to | (uintptr_t)from) & 3) == 0) {
+        unsigned char *target = (unsigned char *)__builtin_assume_aligned(to, 4);
+        const unsigned char *source = (const unsigned char *)__builtin_assume_aligned(from, 4);
+        for (int32_t left = bytes; left >= 16; left -= 16) {
+            (void)memcpy(target, source, 16);
+            target += 16;
+            source += 16;
+        }
+        if ((bytes & 8) != 0) {
+            (void)memcpy(target, source, 8);
+            target += 8;
+            source += 8;
+        }
+        if ((bytes & 4) != 0) {
+            (void)memcpy(target, source, 4);
+            target += 4;
+            source += 4;
+        }
+        if ((bytes & 3) != 0) {
+            (void)memcpy(target, source, (size_t)(bytes & 3));
+        }
+        return;
+    }
+#endif
+    (void)memcpy(to, from, (size_t)bytes);
+}
+"""
+
+_FILL = """/* Fills bytes with a number of 8 or 16 bits. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static void fill_words(void *to, int32_t number, int32_t bits, int32_t bytes) {
+    const uint32_t byte = (uint8_t)number;
+    const uint32_t word = (bits == 8) ? (byte * 16843009U) : ((uint16_t)number * 65537U);
+    unsigned char *target = (unsigned char *)to;
+    for (int32_t left = bytes; left >= 8; left -= 8) {
+        (void)memcpy(target, &word, 4);
+        (void)memcpy(&target[4], &word, 4);
+        target += 8;
+    }
+    if ((bytes & 4) != 0) {
+        (void)memcpy(target, &word, 4);
+        target += 4;
+    }
+    if ((bytes & 3) != 0) {
+        (void)memcpy(target, &word, (size_t)(bytes & 3));
+    }
+}
+"""
+
 FUNCTIONS = [
     ("load_word", _LOAD),
+    ("copy_words", _COPY),
+    ("fill_words", _FILL),
     ("smlad", _SMLAD),
     *map(_multiplying, ("bb", "tt", "tb", "bt")),
     _half("lower"),
@@ -194,9 +253,13 @@ FUNCTIONS = [
     ("saturate_int8", _saturating("int8", -128, 127)),
     ("saturate_uint8", _saturating("uint8", 0, 255)),
     ("saturate_int16", _saturating("int16", -32768, 32767)),
+    ("saturate_uint15", _saturating("uint15", 0, 32767)),
     *(_widening(signed, rotated) for signed in (True, False) for rotated in (False, True)),
 ]
 """The functions, by name."""
+
+WRITERS = frozenset({"copy_words", "fill_words"})
+"""Those that write, through their first pointer only."""
 
 _OPTIONS = """#if defined(__arm__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-schedule-insns") /* it would move loads to where their values have no registers */

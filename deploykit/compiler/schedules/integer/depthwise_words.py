@@ -3,6 +3,7 @@
 The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]`, where the device has one of `words.TILES`.
 With `smlad`, the data and weights of four channels are read as words, and both halves of a widened word are factors.
 With `mla`, channels are computed one by one. Taps are unrolled, and their places are constants where sizes are.
+Taps at an edge are copied as words.
 
 It declines other stages, devices and forms of factors.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tvm import tirx
+import numpy as np
+from tvm import ir, tirx
 
 from deploykit.compiler.decisions import Declined
 from deploykit.compiler.devices.cpu import Device
@@ -30,9 +32,9 @@ from deploykit.compiler.schedules.integer.words import TILES, called, word
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import index_of, local, loop
-from deploykit.compiler.schedules.kernel.pointers import pointer
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Stage
-from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence, substitute
+from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
 from deploykit.compiler.tir.values import const, dtype_of
 
 
@@ -58,7 +60,18 @@ def depthwise_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stm
 
         return loop("x", outputs, output)
 
-    return [rows(task, views, inner, channels)]
+    return [rows(task, views, inner, channels, _copied)]
+
+
+def _copied(target: Buffer, start: Expr, value: Callable[[Expr], Expr], count: int) -> tirx.Stmt:
+    """A copy of neighbouring factors, or of a factor that is the same for all channels."""
+    channel = ir.Var("c", "int64")
+    each, bits = value(channel), np.dtype(dtype_of(target)).itemsize * 8
+    to, size = address(target, start), tirx.IntImm("int32", count * bits // 8)
+    if channel in collect(each, ir.Var):
+        load = collect(value(const(0)), ir.TensorLoad)[-1]
+        return run("copy_words", to, address(load.source, load.indices[0]), size)
+    return run("fill_words", to, each.astype("int32"), tirx.IntImm("int32", bits), size)
 
 
 def _channels(
