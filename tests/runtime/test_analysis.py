@@ -39,7 +39,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     elif request.param == "control":
         deploykit.build(onnx.parser.parse_model(CONTROL), "embedded", {"n": (1, 9), "m": (1, 9)}, place)
     elif request.param == "quantised":
-        net = quantized(place.parent, QuantType.QInt8, per_channel=True)
+        net = quantized(place.parent, QuantType.QInt8, QuantType.QInt8, per_channel=True)
         deploykit.build(net, "embedded", {"n": (1, 2), "h": (3, 9)}, place, cpu="cortex-m4")
     else:
         deploykit.build(request.getfixturevalue("model"), "embedded", {"n": (1, 2), "h": (3, 9)}, place)

@@ -76,7 +76,7 @@ static uint32_t pattern_of(int32_t index) {
 
 dk_status dk_guard_stack(dk_model* model, void* lowest) {
     int32_t index;
-    if (((uintptr_t)lowest % sizeof *model->guard) != 0u) {
+    if (((uintptr_t)(const unsigned char*)lowest % sizeof *model->guard) != 0u) {
         dk_start_error(model);
         dk_add_text(model, "the end of the stack must be at a multiple of 4 bytes");
         return DK_ERROR_USAGE;
@@ -94,7 +94,7 @@ int dk_overflowed(dk_model* model) {
     for (index = 0; (model->guard != NULL) && (index < DK_GUARD_WORDS); ++index) {
         found = found || (model->guard[index] != pattern_of(index));
     }
-    if (found) {
+    if (found != 0) {
         dk_start_error(model);
         dk_add_text(model, "the stack reached its end, and what is there may be overwritten: give it more bytes");
     }

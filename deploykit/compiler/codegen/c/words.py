@@ -190,18 +190,18 @@ static void copy_words(void *to, const void *from, int32_t bytes) {
         const unsigned char *source = (const unsigned char *)__builtin_assume_aligned(from, 4);
         for (int32_t left = bytes; left >= 16; left -= 16) {
             (void)memcpy(target, source, 16);
-            target += 16;
-            source += 16;
+            target = &target[16];
+            source = &source[16];
         }
         if ((bytes & 8) != 0) {
             (void)memcpy(target, source, 8);
-            target += 8;
-            source += 8;
+            target = &target[8];
+            source = &source[8];
         }
         if ((bytes & 4) != 0) {
             (void)memcpy(target, source, 4);
-            target += 4;
-            source += 4;
+            target = &target[4];
+            source = &source[4];
         }
         if ((bytes & 3) != 0) {
             (void)memcpy(target, source, (size_t)(bytes & 3));
@@ -219,16 +219,17 @@ __attribute__((noinline))
 #endif
 static void fill_words(void *to, int32_t number, int32_t bits, int32_t bytes) {
     const uint32_t byte = (uint8_t)number;
-    const uint32_t word = (bits == 8) ? (byte * 16843009U) : ((uint16_t)number * 65537U);
+    const uint32_t pair = (uint16_t)number;
+    const uint32_t word = (bits == 8) ? (byte * 16843009U) : (pair * 65537U);
     unsigned char *target = (unsigned char *)to;
     for (int32_t left = bytes; left >= 8; left -= 8) {
         (void)memcpy(target, &word, 4);
         (void)memcpy(&target[4], &word, 4);
-        target += 8;
+        target = &target[8];
     }
     if ((bytes & 4) != 0) {
         (void)memcpy(target, &word, 4);
-        target += 4;
+        target = &target[4];
     }
     if ((bytes & 3) != 0) {
         (void)memcpy(target, &word, (size_t)(bytes & 3));
