@@ -104,7 +104,7 @@ def lower(
     scalars = _scalars(func)
     plain, found = name_choices(keep_inexact(_without_offsets(func)), scalars)
     choices = opaque(found)
-    flat = _run(_flattening(), initialise_first(plain))
+    flat = _flattened(initialise_first(plain))
     parallel = raw_abi.find_parallel(flat.body)
     body, lifted = raw_abi.lift_workspaces(flat.body, stack_limit, parallel)
     body = raw_abi.split_parallel(body, parallel)
@@ -133,19 +133,32 @@ def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.specialize(plain) if plain else func
 
 
-def _flattening() -> list[tvm.ir.transform.Pass]:
-    return [
+def _flattened(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    blocks = [
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
         s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
+    ]
+    loops = [
         s_tir.transform.LowerMatchBuffer(),
         tirx.transform.StmtSimplify(),
         s_tir.transform.LowerOpaqueBlock(),
         tirx.transform.FlattenBuffer(),
         tirx.transform.StmtSimplify(),
     ]
+    return _run(loops, _compacted(_run(blocks, func)))
+
+
+def _compacted(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with buffers that are as large as what is used of them, or as they are: the pass divides by the
+    least value that it knows of a size, which may be zero."""
+    try:
+        return _run([s_tir.transform.CompactBufferAllocation()], func)
+    except tvm.error.InternalError as error:
+        if "Divide by zero" not in str(error):
+            raise
+        return func
 
 
 def _finishing(vectorize: bool) -> list[tvm.ir.transform.Pass]:
