@@ -102,3 +102,20 @@ def test_results_have_the_same_bits_for_all_cpus(
     for cpu in list(results)[1:]:
         for own, generic in zip(results[cpu], results["generic"], strict=True):
             np.testing.assert_array_equal(own, generic)
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m3", "cortex-m4", "rv32imafcv"])
+def test_zero_points_at_run_time(cpu: str, tmp_path: Path) -> None:
+    """The depth of the product, a symbolic size, is a factor of both zero points."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        product (uint8[n, k] a, uint8[k, m] b, uint8 za, uint8 zb) => (int32[n, m] y) {
+            y = MatMulInteger(a, b, za, zb)
+        }"""
+    model, dims = onnx.parser.parse_model(text), {"n": (1, 5), "k": (1, 19), "m": (1, 9)}
+    deploykit.build(model, "embedded", dims, tmp_path / "dist", cpu=cpu)
+    random = np.random.default_rng(0)
+    with deploykit.open(tmp_path / "dist") as session:
+        for n, k, m in ((1, 1, 1), (2, 7, 3), (5, 19, 9)):
+            a, b = (random.integers(0, 256, shape).astype(np.uint8) for shape in ((n, k), (k, m)))
+            y = session(a=a, b=b, za=np.uint8(200), zb=np.uint8(3))["y"]
+            np.testing.assert_array_equal(y, (a.astype(int) - 200) @ (b.astype(int) - 3))
