@@ -24,7 +24,7 @@ FLOAT_PAIRS = replace(PAIRS, name="float-pairs", float_sums=20)
 """Both."""
 
 HELIUM = replace(
-    PAIRS, name="helium", dots=("vmladava", "smlad"), fixed_point=False, row_functions=row_functions.HELIUM
+    PAIRS, name="helium", dots=("vmladava", "vmladava_16"), fixed_point=False, row_functions=row_functions.HELIUM
 )
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 

@@ -10,8 +10,9 @@ from deploykit.compiler.devices import helium, rvv
 
 @dataclass(frozen=True)
 class RowFunctions:
-    """A set of functions, whose names end with `suffix`. For 8-bit integers, panels are packed for the instruction
-    `dot` (a name of `dot.DOTS`), and `rows` rows are multiplied together, or one.
+    """A set of functions, whose names end with `suffix`. For integers, panels are packed for one of the instructions
+    `dots` (names of `dot.DOTS`), and `rows` rows are multiplied together, or one. `wide`: there are functions for left
+    factors, data and results of 16 bits.
 
     A panel has `panel` columns; where panels are `whole`, all columns of which the number is known. `columns` are the
     most columns, and `channels` the most channels of neighbouring outputs of a depthwise convolution, whose sums are in
@@ -20,7 +21,7 @@ class RowFunctions:
     functions on four lanes (`codegen.c.vectors`), else on strips in memory (`codegen.c.rvv_strips`)."""
 
     suffix: str
-    dot: str
+    dots: tuple[str, ...]
     rows: int
     panel: int
     whole: bool
@@ -29,12 +30,13 @@ class RowFunctions:
     float_panel: int
     float_rows: int
     fours: bool
+    wide: bool
 
     def name(self, function: str) -> str:
         return f"{function}{self.suffix}"
 
     def width(self, columns: int | None) -> int:
-        """The columns of a panel of 8-bit integers."""
+        """The columns of a panel of integers."""
         return columns if self.whole and columns else self.panel
 
     def stretch(self, columns: int | None) -> int:
@@ -62,7 +64,7 @@ MANY_COLUMNS = 32
 
 HELIUM = RowFunctions(
     "",
-    "vmladava",
+    ("vmladava", "vmladava_16"),
     rows=2,
     panel=helium.WIDTH,
     whole=False,
@@ -71,11 +73,12 @@ HELIUM = RowFunctions(
     float_panel=helium.FLOAT_WIDTH,
     float_rows=helium.OUTPUTS,
     fours=True,
+    wide=True,
 )
 
 RVV = RowFunctions(
     "_rvv",
-    "vwmacc",
+    ("vwmacc",),
     rows=rvv.ROWS,
     panel=rvv.PANEL,
     whole=True,
@@ -84,4 +87,5 @@ RVV = RowFunctions(
     float_panel=rvv.PANEL,
     float_rows=rvv.FLOAT_ROWS,
     fours=False,
+    wide=False,
 )

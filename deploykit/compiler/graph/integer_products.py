@@ -110,7 +110,9 @@ def _packing(device: Device, dot: Dot, left: str, columns: int | None) -> PanelP
 def _scalar_width(device: Device, dot: Dot, columns: int | None) -> int:
     """The columns of a panel where kernels in C call functions, on rows or on words; 0 if there are none."""
     functions = device.row_functions
-    return words.width(dot, columns) if functions is None or functions.dot != dot.name else functions.width(columns)
+    return (
+        words.width(dot, columns) if functions is None or dot.name not in functions.dots else functions.width(columns)
+    )
 
 
 def panel_columns(device: Device, columns: int | None) -> int:

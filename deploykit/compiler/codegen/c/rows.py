@@ -68,16 +68,19 @@ def float_taps(name: str, attribute: str, condition: str, vectors: str) -> tuple
     return name, text
 
 
-def requantize(name: str, factor: str, attribute: str, condition: str, vectors: str) -> tuple[str, str]:
+def requantize(
+    name: str, factor: str, attribute: str, condition: str, vectors: str, dtype: str = "uint8"
+) -> tuple[str, str]:
     """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
     read = "factors[i]" if "*" in factor else "factor"
-    text = f"""/* saturate(round(sum * factor + bias) + zero) as 8-bit integers, each step rounded as in float32.
+    bits = dtype.partition("int")[2]
+    text = f"""/* saturate(round(sum * factor + bias) + zero) as {bits}-bit integers, each step rounded as in float32.
    There are `rows` of `count` results, whose sums are `between` apart. */
 {attribute}static void {name}(
         void *results, const int32_t *sums, int32_t between, int32_t rows, {factor}, const float *biases,
         int32_t count, float low, float high, int32_t zero) {{
-    uint8_t *bytes = results;
-    for (; rows > 0; --rows, sums += between, bytes += count) {{
+    {dtype}_t *stored = results;
+    for (; rows > 0; --rows, sums += between, stored += count) {{
 {condition}
 {vectors}
 #else
@@ -85,7 +88,7 @@ def requantize(name: str, factor: str, attribute: str, condition: str, vectors: 
             const float product = (float)sums[i] * {read};
             const float value = product + biases[i];
             const float above = value > low ? value : low;
-            bytes[i] = (uint8_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
+            stored[i] = ({dtype}_t)((int32_t)nearbyintf(above < high ? above : high) + zero);
         }}
 #endif
     }}

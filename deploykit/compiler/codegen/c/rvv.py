@@ -185,7 +185,7 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
     ]
     changed, taken = (', [f] "+&r"(f)', ", *f = factors") if each else ("", "")
     kept = "" if each else '[f] "f"(factor), '
-    vectors = f"""        uint8_t *o = bytes;
+    vectors = f"""        uint8_t *o = stored;
         const int32_t *s = sums;
         const float *b = biases{taken};
         int32_t n = count, vl;

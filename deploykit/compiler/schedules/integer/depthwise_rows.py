@@ -33,7 +33,7 @@ from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loo
 from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, substitute
-from deploykit.compiler.tir.values import const, dtype_of
+from deploykit.compiler.tir.values import bits_of, const, dtype_of
 
 EIGHT = 8
 """Sums of an output take a multiple of this."""
@@ -50,8 +50,8 @@ def depthwise_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
-    if dtype_of(task.data) not in ("int8", "uint8"):
-        return Declined("its data have more than 8 bits")
+    if dtype_of(task.data) == "int16" and not functions.wide:
+        return Declined("the device has no functions on rows of 16-bit integers")
     if any(extent != 1 for extent in task.kernel[:-2]):
         return Declined("its kernel has more than two axes")
     emitter = _Outputs(task, views, functions)
@@ -141,5 +141,8 @@ def _copied(
     to = address(target, start)
     if channel in collect(each, ir.Var):
         load = collect(value(const(0)), ir.TensorLoad)[-1]
-        return run(functions.name("copy_bytes"), to, address(load.source, load.indices[0]), const(count))
+        size = bits_of(dtype_of(target)) // 8
+        return run(functions.name("copy_bytes"), to, address(load.source, load.indices[0]), const(count * size))
+    if dtype_of(target) == "int16":
+        return loop("c", count, lambda c: tirx.BufferStore(target, each, [start + c]))
     return run(functions.name("fill_bytes"), to, each.astype("int32"), const(count))

@@ -248,11 +248,12 @@ DOTS: Mapping[str, Dot] = {
         Dot("smlad_4", 8, "int32", 0, False, _by_functions),
         Dot("mla_4", 2, "int16", 0, False, _by_functions),
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
+        Dot("vmladava_16", 8, "int16", 0, False, _by_functions),
         Dot("vwmacc", 1, "int16", 0, False, _by_functions, narrow=True),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for
 vectors without an instruction for dot products.
 `packed_4x8` is that of GPUs (`schedules.gpu.dots`), `smlad` and `mla` are those of CPUs without vectors (`words`), with
-`_4` for right factors of 4 bits, `vmladava` is that of Helium, and `vwmacc` that of RISC-V's vectors
-(`devices.row_functions`)."""
+`_4` for right factors of 4 bits; `vmladava` is that of Helium, with `_16` for left factors of 16 bits; `vwmacc` is that
+of RISC-V's vectors (`devices.row_functions`)."""

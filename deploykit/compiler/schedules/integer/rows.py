@@ -35,7 +35,7 @@ from deploykit.compiler.schedules.kernel.loops import Code, index_of, local, loo
 from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
-from deploykit.compiler.tir.values import as_index, const, dtype_of, static
+from deploykit.compiler.tir.values import as_index, bits_of, const, dtype_of, static
 
 MOST_TERMS = 1024
 """The terms of a sum whose left factors are copied at a time."""
@@ -47,7 +47,7 @@ def integer_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] 
     if other is not None:
         return other
     functions = device.row_functions
-    if functions is None or stage.annotations[DOT] != functions.dot:
+    if functions is None or stage.annotations[DOT] not in functions.dots:
         return Declined("its right operand is not packed for functions on rows")
     product = product_of(stage, views)
     if isinstance(product, Declined):
@@ -207,8 +207,8 @@ class _Rows:
         product = self.product
         plain = _plain(product)
         if plain and product.contiguous:
-            copy = "copy_bytes" if plain == self.narrow else "copy_signed"
-            return run(self.functions.name(copy), address(factors, term), self._address(at, start), count)
+            copy, size = "copy_bytes" if plain == self.narrow else "copy_signed", bits_of(plain) // 8
+            return run(self.functions.name(copy), address(factors, term), self._address(at, start), count * size)
 
         def element(c: Expr) -> tirx.Stmt:
             value = substitute(product.left, {**at, product.channel.var: index_of(product.channel, start + c)})
@@ -275,7 +275,7 @@ def _narrow(product: Product) -> str:
     if product.dot.left == "int8":
         return "int8"
     dtype = dtype_of(product.left.value) if isinstance(product.left, prim.Cast) else ""
-    return dtype if dtype in ("int8", "uint8") else ""
+    return dtype if dtype in (("int8", "uint8") if product.dot.narrow else ("int16",)) else ""
 
 
 def _plain(product: Product) -> str:
@@ -287,4 +287,4 @@ def _plain(product: Product) -> str:
     if not isinstance(left, prim.Cast) or not isinstance(left.value, ir.TensorLoad):
         return ""
     dtype = dtype_of(left.value)
-    return dtype if dtype in ("int8", "uint8") and offset == product.dot.offset(dtype) else ""
+    return dtype if dtype in ("int8", "uint8", "int16") and offset == product.dot.offset(dtype) else ""

@@ -40,8 +40,8 @@ def stored(store: Store, sums: Sums, functions: RowFunctions) -> tirx.Stmt:
     row, index = ir.Var("i", "int64"), ir.Var("j", "int64")
     each = one(row, index)
     found = requantization_of(each.value)
-    wide = found is not None and found.dtype == "int16"
-    vectors = None if found is None or wide else _requantized(each, found, sums, functions, row, index)
+    has_none = found is not None and found.dtype == "int16" and not functions.wide
+    vectors = None if found is None or has_none else _requantized(each, found, sums, functions, row, index)
     return vectors or loop("i", sums.rows, lambda i: row_of(functions, sums.count, sums.between, partial(one, i)))
 
 
@@ -73,7 +73,8 @@ def _requantized(
         results, factor, bias = (address(buffer, at) for (buffer, _), at in zip(nodes, firsts, strict=True))
         if along[1] == 0:
             factor = tirx.BufferLoad(found.factor.source, [firsts[1]])
-        name = functions.name("requantize_rows" if along[1] else "requantize_rows_evenly")
+        of = "_int16" if found.dtype == "int16" else ""
+        name = functions.name(f"requantize_rows{'' if along[1] else '_evenly'}{of}")
         given = (results, start, const(sums.between), count, factor, bias, sums.count)
         return run(name, *given, *ends, tirx.IntImm("int32", found.zero))
 
