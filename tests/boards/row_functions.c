@@ -37,7 +37,7 @@ typedef union {
 
 static strip expected, found, a, b;
 static float factors[SUMS], biases[SUMS];
-static uint8_t left[BYTES], to_expected[BYTES], to_found[BYTES];
+static _Alignas(4) uint8_t left[BYTES], to_expected[BYTES], to_found[BYTES];
 static int8_t right[BYTES];
 static uint32_t state = 1;
 static int wrong;
@@ -103,6 +103,17 @@ static void check_products(int terms, int columns, int more) {
         found.i32, between, left, left + 99, left + 777, right, width, terms, columns, more
     );
     check("multiply_rows_uint8", terms, columns, more);
+    const int16_t* wide = (const int16_t*)left;
+    plain_multiply_row_int16_rvv(expected.i32, wide, right, width, terms, columns, more);
+    vectors_multiply_row_int16_rvv(found.i32, wide, right, width, terms, columns, more);
+    check("multiply_row_int16", terms, columns, more);
+    plain_multiply_rows_int16_rvv(
+        expected.i32, between, wide, wide + 99, wide + 777, right, width, terms, columns, more
+    );
+    vectors_multiply_rows_int16_rvv(
+        found.i32, between, wide, wide + 99, wide + 777, right, width, terms, columns, more
+    );
+    check("multiply_rows_int16", terms, columns, more);
 }
 
 static void check_taps(int channels, int outputs, int rows) {
@@ -123,6 +134,13 @@ static void check_taps(int channels, int outputs, int rows) {
         found.i32, left, step, outputs, row, column, rows, columns, right, between, channels
     );
     check("multiply_taps_uint8", channels, outputs, rows);
+    plain_multiply_taps_int16_rvv(
+        expected.i32, (const int16_t*)left, step, outputs, row, column, rows, columns, right, between, channels
+    );
+    vectors_multiply_taps_int16_rvv(
+        found.i32, (const int16_t*)left, step, outputs, row, column, rows, columns, right, between, channels
+    );
+    check("multiply_taps_int16", channels, outputs, rows);
 }
 
 static void check_requantized(int count, int rows, int zero) {
@@ -135,6 +153,20 @@ static void check_requantized(int count, int rows, int zero) {
     plain_requantize_rows_evenly_rvv(to_expected, expected.i32, between, rows, factor, biases, count, low, high, zero);
     vectors_requantize_rows_evenly_rvv(to_found, found.i32, between, rows, factor, biases, count, low, high, zero);
     check("requantize_rows_evenly", count, rows, zero);
+    const int shift = zero * 256;
+    const float least = (float)(-32768 - shift), most = (float)(32767 - shift);
+    plain_requantize_rows_int16_rvv(
+        to_expected, expected.i32, between, rows, factors, biases, count, least, most, shift
+    );
+    vectors_requantize_rows_int16_rvv(to_found, found.i32, between, rows, factors, biases, count, least, most, shift);
+    check("requantize_rows_int16", count, rows, zero);
+    plain_requantize_rows_evenly_int16_rvv(
+        to_expected, expected.i32, between, rows, factor, biases, count, least, most, shift
+    );
+    vectors_requantize_rows_evenly_int16_rvv(
+        to_found, found.i32, between, rows, factor, biases, count, least, most, shift
+    );
+    check("requantize_rows_evenly_int16", count, rows, zero);
 }
 
 static void fill_floats(void) {

@@ -28,7 +28,7 @@ HELIUM = replace(
 )
 """Vectors of 128 bits and float32, those of the M-profile Vector Extension. Kernels call functions that use them."""
 
-RVV = replace(SCALAR, name="rvv", dots=("vwmacc", "mla"), fixed_point=False, row_functions=row_functions.RVV)
+RVV = replace(SCALAR, name="rvv", dots=("vwmacc", "vwmacc_16"), fixed_point=False, row_functions=row_functions.RVV)
 """Vectors of 128 bits or more, those of the V extension of RISC-V. Kernels call functions that use them."""
 
 MICROCONTROLLERS: Mapping[str, Device] = {

@@ -11,9 +11,7 @@ from deploykit.compiler.devices import helium, rvv
 @dataclass(frozen=True)
 class RowFunctions:
     """A set of functions, whose names end with `suffix`. For integers, panels are packed for one of the instructions
-    `dots` (names of `dot.DOTS`), and `rows` rows are multiplied together, or one. `wide`: there are functions for left
-    factors, data and results of 16 bits.
-
+    `dots` (names of `dot.DOTS`), and `rows` rows are multiplied together, or one.
     A panel has `panel` columns; where panels are `whole`, all columns of which the number is known. `columns` are the
     most columns, and `channels` the most channels of neighbouring outputs of a depthwise convolution, whose sums are in
     memory at a time. Panels of float32 have `float_panel` columns; `whole` ones have as many or fewer, all the same.
@@ -30,7 +28,6 @@ class RowFunctions:
     float_panel: int
     float_rows: int
     fours: bool
-    wide: bool
 
     def name(self, function: str) -> str:
         return f"{function}{self.suffix}"
@@ -73,12 +70,11 @@ HELIUM = RowFunctions(
     float_panel=helium.FLOAT_WIDTH,
     float_rows=helium.OUTPUTS,
     fours=True,
-    wide=True,
 )
 
 RVV = RowFunctions(
     "_rvv",
-    ("vwmacc",),
+    ("vwmacc", "vwmacc_16"),
     rows=rvv.ROWS,
     panel=rvv.PANEL,
     whole=True,
@@ -87,5 +83,4 @@ RVV = RowFunctions(
     float_panel=rvv.PANEL,
     float_rows=rvv.FLOAT_ROWS,
     fours=False,
-    wide=False,
 )

@@ -1,4 +1,4 @@
-"""C functions on rows of 8-bit integers for CPUs with the V extension of RISC-V.
+"""C functions on rows of 8- and 16-bit integers for CPUs with the V extension of RISC-V.
 
 They are inline assembly where a compiler says that there is this extension (`__riscv_v`), because older compilers know
 its instructions and nothing else of it. Elsewhere they are the same in plain C (`rows`), with the same bits. They take
@@ -42,12 +42,20 @@ SUMS = ("v8", "v16", "v24")
 """The sums of three rows, or of three outputs."""
 
 
-def _term(load: str, count: int, term: int) -> list[str]:
-    """Adds the products of a term to the sums of `count` rows, whose factors `load` reads."""
+_LOADS = {"int8": "lb", "uint8": "lbu", "int16": "lh"}
+"""What reads a left factor of a dtype."""
+
+
+def _bytes(dtype: str) -> int:
+    return 2 if dtype == "int16" else 1
+
+
+def _term(dtype: str, count: int, term: int) -> list[str]:
+    """Adds the products of a term to the sums of `count` rows, whose factors have the dtype."""
     factors, named = f"v{term % 2 * 2}", range(count)
     return [
         *(f"vle8.v {factors}, (%[w])", "add %[w], %[w], %[width]"),
-        *(f"{load} %[x{i}], {term}(%[a{i}])" for i in named),
+        *(f"{_LOADS[dtype]} %[x{i}], {term * _bytes(dtype)}(%[a{i}])" for i in named),
         f"vsext.vf2 v4, {factors}",
         *(f"vwmacc.vx {SUMS[i]}, %[x{i}], v4" for i in named),
     ]
@@ -55,11 +63,11 @@ def _term(load: str, count: int, term: int) -> list[str]:
 
 def _multiply(dtype: str, count: int) -> str:
     """Inline assembly for the sums of `count` rows and of columns that fill eight vectors."""
-    named, load = range(count), "lbu" if dtype == "uint8" else "lb"
-    together = [line for term in range(_TOGETHER) for line in _term(load, count, term)]
+    named = range(count)
+    together = [line for term in range(_TOGETHER) for line in _term(dtype, count, term)]
 
     def onward(terms: int) -> list[str]:
-        return [*(f"addi %[a{i}], %[a{i}], {terms}" for i in named), f"addi %[n], %[n], -{terms}"]
+        return [*(f"addi %[a{i}], %[a{i}], {terms * _bytes(dtype)}" for i in named), f"addi %[n], %[n], -{terms}"]
 
     lines = [
         *(WORDS.format("%[columns]"), "beqz %[more], 1f"),
@@ -68,7 +76,7 @@ def _multiply(dtype: str, count: int) -> str:
         *(f"addi %[n], %[n], -{_TOGETHER}", "bltz %[n], 4f"),
         *("3:", *together, *onward(_TOGETHER), "bgez %[n], 3b"),
         *("4:", f"addi %[n], %[n], {_TOGETHER}", "blez %[n], 6f"),
-        *("5:", *_term(load, count, 0), *onward(1), "bnez %[n], 5b"),
+        *("5:", *_term(dtype, count, 0), *onward(1), "bnez %[n], 5b"),
         *("6:", _AGAIN, *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]
     places = ", ".join(f"*a{i} = {name}" for i, name in zip(named, ("row", "second", "third"), strict=False))
@@ -129,15 +137,17 @@ static void {name}(
     return name, text
 
 
-def _all_taps(count: int, extend: str) -> str:
+def _all_taps(count: int, dtype: str) -> str:
     """Inline assembly for the sums of channels that fill eight vectors, of `count` outputs."""
+    extend, size = "vzext" if dtype == "uint8" else "vsext", "2 * " if dtype == "int16" else ""
     named = range(count)
     step = ["vle8.v v2, (%[w])", "add %[w], %[w], %[between]", "vsext.vf2 v0, v2"]
     for i in named:
-        step += [f"vle8.v v6, (%[{'at' if i else 'd'}])"]
+        place = f"(%[{'at' if i else 'd'}])"
+        step += [f"vle16.v v4, {place}"] if dtype == "int16" else [f"vle8.v v6, {place}", f"{extend}.vf2 v4, v6"]
         if i + 1 < count:
             step += [f"add %[at], %[{'at' if i else 'd'}], %[step]"]
-        step += [f"{extend}.vf2 v4, v6", f"vwmacc.vv {SUMS[i]}, v4, v0"]
+        step += [f"vwmacc.vv {SUMS[i]}, v4, v0"]
     lines = [
         *(WORDS.format("%[left]"), *(f"vmv.v.i {SUMS[i]}, 0" for i in named), _HALVES),
         *("1:", "mv %[m], %[columns]", "2:", *step, "add %[d], %[d], %[column]"),
@@ -145,7 +155,7 @@ def _all_taps(count: int, extend: str) -> str:
         *(_AGAIN, *(f"vse32.v {SUMS[i]}, (%[s{i}])" for i in named)),
     ]
     at, temporary = (", *at", ', [at] "=&r"(at)') if count > 1 else ("", "")
-    stepped = ', [step] "r"(step)' if count > 1 else ""
+    stepped = f', [step] "r"({size}step)' if count > 1 else ""
     places = ", ".join(f'[s{i}] "r"(sums + {f"{i} * apart + " if i else ""}c)' for i in named)
     return f"""        for (int32_t c = 0, vl; c < channels; c += vl) {{
             const void *d = data + c, *w = weights + c{at};
@@ -153,7 +163,7 @@ def _all_taps(count: int, extend: str) -> str:
             __asm__ volatile(
 {assembly(lines, 16)}
                 : [vl] "=&r"(vl), [d] "+&r"(d), [w] "+&r"(w), [n] "+&r"(n), [m] "=&r"(m){temporary}
-                : {places}, [left] "r"(channels - c), [columns] "r"(columns), [column] "r"(column),
+                : {places}, [left] "r"(channels - c), [columns] "r"(columns), [column] "r"({size}column),
                   [between] "r"(between), [skip] "r"(skip){stepped}
                 : VECTORS);
         }}"""
@@ -161,31 +171,35 @@ def _all_taps(count: int, extend: str) -> str:
 
 def _multiply_taps(dtype: str) -> tuple[str, str]:
     """The sums of products of channels, of which the data have the dtype."""
-    extend = "vzext" if dtype == "uint8" else "vsext"
-    vectors = f"""    const int32_t skip = row - columns * column, apart = (channels + 7) / 8 * 8;
+    skip = "2 * (row - columns * column)" if dtype == "int16" else "row - columns * column"
+    vectors = f"""    const int32_t skip = {skip}, apart = (channels + 7) / 8 * 8;
     for (; outputs >= {ROWS}; outputs -= {ROWS}, data += {ROWS} * step, sums += {ROWS} * apart) {{
-{_all_taps(ROWS, extend)}
+{_all_taps(ROWS, dtype)}
     }}
     for (; outputs > 0; --outputs, data += step, sums += apart) {{
-{_all_taps(1, extend)}
+{_all_taps(1, dtype)}
     }}"""
     return rows.taps(f"multiply_taps_{dtype}_rvv", dtype, "", RVV, vectors)
 
 
-def _requantize(name: str, factor: str) -> tuple[str, str]:
-    """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all."""
+def _requantize(name: str, factor: str, dtype: str = "uint8") -> tuple[str, str]:
+    """Requantisation of the sums of a row: `factor` is the type of factors, a pointer or one number for all. Results of
+    16 bits may leave them until the zero point is added."""
     each = "*" in factor
+    store = [_HALVES, "vfncvt.x.f.w v0, v8", "vadd.vx v0, v0, %[z]", _BYTES, "vnsrl.wi v4, v0, 0", "vse8.v v4, (%[o])"]
+    if dtype == "int16":
+        store = ["vfcvt.x.f.v v8, v8", "vadd.vx v8, v8, %[z]", _HALVES, "vnsrl.wi v0, v8, 0", "vse16.v v0, (%[o])"]
+    onward = ["add %[o], %[o], %[vl]", *["add %[o], %[o], %[vl]"] * (dtype == "int16")]
     lines = [
         *("1:", WORDS.format("%[n]"), "vle32.v v8, (%[s])", "vfcvt.f.x.v v8, v8"),
         *(["vle32.v v16, (%[f])", "vfmul.vv v8, v8, v16"] if each else ["vfmul.vf v8, v8, %[f]"]),
         *("vle32.v v16, (%[b])", "vfadd.vv v8, v8, v16", "vfmax.vf v8, v8, %[low]", "vfmin.vf v8, v8, %[high]"),
-        *(_HALVES, "vfncvt.x.f.w v0, v8", "vadd.vx v0, v0, %[z]", _BYTES, "vnsrl.wi v4, v0, 0", "vse8.v v4, (%[o])"),
-        *("sub %[n], %[n], %[vl]", "add %[o], %[o], %[vl]", "slli %[vl], %[vl], 2", "add %[s], %[s], %[vl]"),
+        *(*store, "sub %[n], %[n], %[vl]", *onward, "slli %[vl], %[vl], 2", "add %[s], %[s], %[vl]"),
         *("add %[b], %[b], %[vl]", *(["add %[f], %[f], %[vl]"] if each else []), "bnez %[n], 1b"),
     ]
     changed, taken = (', [f] "+&r"(f)', ", *f = factors") if each else ("", "")
     kept = "" if each else '[f] "f"(factor), '
-    vectors = f"""        uint8_t *o = stored;
+    vectors = f"""        {dtype}_t *o = stored;
         const int32_t *s = sums;
         const float *b = biases{taken};
         int32_t n = count, vl;
@@ -194,7 +208,7 @@ def _requantize(name: str, factor: str) -> tuple[str, str]:
             : [vl] "=&r"(vl), [o] "+&r"(o), [s] "+&r"(s), [b] "+&r"(b), [n] "+&r"(n){changed}
             : {kept}[low] "f"(low), [high] "f"(high), [z] "r"(zero)
             : VECTORS);"""
-    return rows.requantize(name, factor, "", RVV, vectors)
+    return rows.requantize(name, factor, "", RVV, vectors, dtype)
 
 
 _MOVED = [
@@ -223,9 +237,11 @@ _FILL = f"""    int32_t vl;
             : VECTORS);"""
 
 FUNCTIONS = [
-    *(function(dtype) for dtype in ("int8", "uint8") for function in (_multiply_row, _multiply_rows, _multiply_taps)),
+    *(function(dtype) for dtype in _LOADS for function in (_multiply_row, _multiply_rows, _multiply_taps)),
     _requantize("requantize_rows_rvv", "const float *factors"),
     _requantize("requantize_rows_evenly_rvv", "float factor"),
+    _requantize("requantize_rows_int16_rvv", "const float *factors", "int16"),
+    _requantize("requantize_rows_evenly_int16_rvv", "float factor", "int16"),
     rows.copy("copy_bytes_rvv", RVV, _COPY, rows.COPIED),
     rows.fill("fill_bytes_rvv", RVV, _FILL),
 ]

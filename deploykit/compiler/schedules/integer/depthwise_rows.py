@@ -50,8 +50,6 @@ def depthwise_rows(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
-    if dtype_of(task.data) == "int16" and not functions.wide:
-        return Declined("the device has no functions on rows of 16-bit integers")
     if any(extent != 1 for extent in task.kernel[:-2]):
         return Declined("its kernel has more than two axes")
     emitter = _Outputs(task, views, functions)

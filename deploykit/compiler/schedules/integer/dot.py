@@ -250,6 +250,7 @@ DOTS: Mapping[str, Dot] = {
         Dot("vmladava", 16, "int8", 0, False, _by_functions),
         Dot("vmladava_16", 8, "int16", 0, False, _by_functions),
         Dot("vwmacc", 1, "int16", 0, False, _by_functions, narrow=True),
+        Dot("vwmacc_16", 1, "int16", 0, False, _by_functions),
     )
 }
 """All known instructions. `widened` multiplies int32 lanes, `paired` int16 lanes, `bf16_widened` float32 lanes, for

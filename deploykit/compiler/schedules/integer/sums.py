@@ -40,8 +40,7 @@ def stored(store: Store, sums: Sums, functions: RowFunctions) -> tirx.Stmt:
     row, index = ir.Var("i", "int64"), ir.Var("j", "int64")
     each = one(row, index)
     found = requantization_of(each.value)
-    has_none = found is not None and found.dtype == "int16" and not functions.wide
-    vectors = None if found is None or has_none else _requantized(each, found, sums, functions, row, index)
+    vectors = None if found is None else _requantized(each, found, sums, functions, row, index)
     return vectors or loop("i", sums.rows, lambda i: row_of(functions, sums.count, sums.between, partial(one, i)))
 
 
