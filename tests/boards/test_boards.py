@@ -74,6 +74,28 @@ def test_every_core_computes_the_same(model: onnx.ModelProto, core: str, tmp_pat
 
 
 @needs_arm
+@pytest.mark.parametrize("board", ["mps2-an385", "mps2-an386", "mps3-an547"])
+def test_half_precision(board: str, tmp_path: Path) -> None:
+    """All numbers of 16 bits, and numbers of 32 bits near them and between them, on cores with and without instructions
+    for it."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        casts (float16[n] h, float[n] f) => (float[n] a, float16[n] b) { a = Cast<to=1>(h) b = Cast<to=10>(f) }"""
+    model = onnx.parser.parse_model(text)
+    deploykit.build(model, "embedded", {"n": (1, 16384)}, tmp_path / "dist", board=board)
+    every = np.arange(65536, dtype=np.uint16).view(np.float16)
+    with np.errstate(invalid="ignore", over="ignore"), deploykit.open(tmp_path / "dist") as session:
+        for halves in np.split(every, 4):
+            numbers = halves.astype(np.float32)
+            between = ((numbers.astype(np.float64) + np.roll(numbers, -1)) / 2).astype(np.float32)
+            for end in (np.nan, np.inf, -np.inf):
+                f = between if np.isnan(end) else np.nextafter(between, np.float32(end))
+                found = session(h=halves, f=f)
+                np.testing.assert_array_equal(found["a"], numbers)
+                np.testing.assert_array_equal(np.signbit(found["a"]), np.signbit(numbers))
+                np.testing.assert_array_equal(found["b"], f.astype(np.float16))
+
+
+@needs_arm
 def test_the_project_of_a_board_builds_and_runs(model: onnx.ModelProto, tmp_path: Path) -> None:
     """The example prints the same on the emulated core and on this machine."""
     printed = {}

@@ -162,44 +162,61 @@ def _reinterpreting() -> list[tuple[str, str]]:
     ]
 
 
-_HALF_TO_FLOAT = """
+_CONVERTS = "#if defined(__arm__) && defined(__ARM_FP) && defined(__ARM_FEATURE_FMA) && defined(__GNUC__)"
+"""Whether a core of Arm has instructions between half and single precision, as all with fused products have: VFPv4."""
+
+_HALF_TO_FLOAT = f"""
+{_CONVERTS}
+const uint32_t half = h;
+float number;
+(void)memcpy(&number, &half, sizeof number);
+__asm__("vcvtb.f32.f16 %0, %0" : "+t"(number));
+return number;
+#else
 const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
 const uint32_t magnitude = h & 0x7fffu;
 uint32_t bits;
 float value;
-if (magnitude < 0x0400u) { /* zero or subnormal: a multiple of 2^-24 */
+if (magnitude < 0x0400u) {{ /* zero or subnormal: a multiple of 2^-24 */
     value = (float)magnitude * 5.9604644775390625e-08f;
     (void)memcpy(&bits, &value, sizeof bits);
-} else if (magnitude < 0x7c00u) {
+}} else if (magnitude < 0x7c00u) {{
     bits = (magnitude << 13) + 0x38000000u;
-} else { /* infinity or NaN */
+}} else {{ /* infinity or NaN */
     bits = (magnitude << 13) + 0x70000000u;
-}
+}}
 bits |= sign;
 (void)memcpy(&value, &bits, sizeof value);
 return value;
+#endif
 """
 
-_FLOAT_TO_HALF = """
+_FLOAT_TO_HALF = f"""
 uint32_t bits;
 (void)memcpy(&bits, &value, sizeof bits);
 const uint32_t sign = (bits >> 16) & 0x8000u;
 uint32_t magnitude = bits & 0x7fffffffu;
-if (magnitude > 0x7f800000u) { /* NaN */
+if (magnitude > 0x7f800000u) {{ /* NaN */
     return (uint16_t)(sign | 0x7e00u);
-}
-if (magnitude >= 0x47800000u) { /* 65536 and above */
+}}
+{_CONVERTS}
+__asm__("vcvtb.f16.f32 %0, %0" : "+t"(value));
+(void)memcpy(&magnitude, &value, sizeof magnitude);
+return (uint16_t)magnitude;
+#else
+if (magnitude >= 0x47800000u) {{ /* 65536 and above */
     return (uint16_t)(sign | 0x7c00u);
-}
-if (magnitude < 0x38800000u) { /* below 2^-14: adding 0.5 rounds to a multiple of 2^-24 */
+}}
+if (magnitude < 0x38800000u) {{ /* below 2^-14: adding 0.5 rounds to a multiple of 2^-24 */
     float shifted;
     (void)memcpy(&shifted, &magnitude, sizeof shifted);
     shifted += 0.5f;
     (void)memcpy(&bits, &shifted, sizeof bits);
     return (uint16_t)(sign | (bits - 0x3f000000u));
-}
+}}
 magnitude += 0x00000fffu + ((magnitude >> 13) & 1u);
 return (uint16_t)(sign | ((magnitude - 0x38000000u) >> 13));
+#endif
 """
 
 _DOUBLE_TO_HALF = """
