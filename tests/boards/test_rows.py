@@ -237,6 +237,7 @@ def test_depthwise_convolutions(vectors: Vectors, sign: str, tmp_path: Path) -> 
     )
 
 
+@pytest.mark.sampled(part=3)
 @pytest.mark.parametrize(
     ("kind", "per_channel"),
     [(QuantType.QInt8, True), (QuantType.QUInt8, False), (QuantType.QInt16, True), (QuantType.QInt16, False)],

@@ -152,14 +152,14 @@ MATRICES = ["n", 3, 2, 2], [(1, 3, 2, 2), (9, 3, 2, 2)]
 INPUTS = {"matmul": ROWS, "matmul-relu": ROWS, "attention": ROWS, "gemm": MATRICES, "gemm-transposed": MATRICES}
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=9)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_agree_within_one_unit(check: Check, name: str, dtype: str) -> None:
     within_one_unit(check, name, Qdq(dtype))
 
 
-@pytest.mark.sampled(part=6)
+@pytest.mark.sampled(part=9)
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 @pytest.mark.parametrize("name", ["relu", "depthwise", "matmul", "gemm-transposed"])
 def test_weights_of_4_bits(check: Check, name: str, dtype: str) -> None:
