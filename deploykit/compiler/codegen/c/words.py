@@ -219,8 +219,11 @@ __attribute__((noinline))
 #endif
 static void fill_words(void *to, int32_t number, int32_t bits, int32_t bytes) {
     const uint32_t byte = (uint8_t)number;
-    const uint32_t pair = (uint16_t)number;
-    const uint32_t word = (bits == 8) ? (byte * 16843009U) : (pair * 65537U);
+    uint32_t word = (uint16_t)number;
+    word *= 65537U;
+    if (bits == 8) {
+        word = byte * 16843009U;
+    }
     unsigned char *target = (unsigned char *)to;
     for (int32_t left = bytes; left >= 8; left -= 8) {
         (void)memcpy(target, &word, 4);
