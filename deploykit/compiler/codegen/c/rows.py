@@ -1,5 +1,5 @@
-"""What functions on rows of 8-bit integers are in C, for all sets of vectors: their parameters, and what they compute
-in plain C. `helium` and `rvv` give the lines that use vectors, and the condition that a compiler knows these.
+"""What functions on rows of 8- and 16-bit integers are in C, for all sets of vectors: their parameters, and what they
+compute in plain C. `helium` and `rvv` give the lines that use vectors, and the condition that a compiler knows these.
 
 Each function writes through its first pointer only.
 """

@@ -1,4 +1,4 @@
-"""Sums of products of 8-bit integers in int32, or of bfloat16 in float32: matrix products and convolutions with
+"""Sums of products of integers in int32, or of bfloat16 in float32: matrix products and convolutions with
 channels last.
 
 Right operands are packed as `[..., panels, groups, width, group]`, padded with zeros (`packed`): `width` neighbouring

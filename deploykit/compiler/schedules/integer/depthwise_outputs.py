@@ -1,4 +1,4 @@
-"""The outputs of depthwise convolutions of 8-bit integers with channels last, which rules for CPUs without vectors and
+"""The outputs of depthwise convolutions of integers with channels last, which rules for CPUs without vectors and
 for functions on rows share.
 
 Outputs whose taps all lie in the data read them where they are. For the others, the taps of `COPIED` bytes of channels

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of 8-bit integers with channels last, for CPUs with vectors that C calls functions for
+"""Depthwise convolutions of integers with channels last, for CPUs with vectors that C calls functions for
 (`devices.row_functions`): these add the products of a vector of channels at a time, tap by tap.
 
 The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]` over one or two axes. Sums of some channels of

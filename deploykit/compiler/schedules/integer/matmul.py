@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of 8-bit integers, or of bfloat16, with packed right factors.
+"""Matrix products and convolutions of integers, or of bfloat16, with packed right factors.
 
 The rule takes the anchors `integer_matmul`, `integer_conv`, `bf16_matmul` and `bf16_conv` (`anchors.integer`). A batch
 dim becomes rows if the left operand and the result traverse it like rows and the right factors do not depend on it. All

@@ -10,7 +10,7 @@ uint8. Those of a row stay where they are if they are contiguous there; otherwis
 Sums of some columns are in memory, from where they are requantised as vectors, if that is the epilogue; other epilogues
 are applied to one sum after the other.
 
-It declines other stages, and for RISC-V left factors that are not read as 8-bit integers.
+It declines other stages, and for RISC-V, and for 16 bits, left factors that are computed.
 """
 
 from __future__ import annotations
