@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LENGTH = 12
-SECONDS = 5.0
+SECONDS = 10.0
 """Limit of the user CPU time of a build, with that of the compilers that it starts."""
 SAMPLES = 12
 CHAINS = 40
