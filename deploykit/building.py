@@ -117,6 +117,8 @@ def build(
             last place.
         precision: `bf16` computes products and convolutions with weights on numbers of 16 bits; their sums are float32.
             The change of results is noted.
+        keep: with `bf16`, names of operators or outputs whose products or convolutions stay in float32; `*` stands for
+            any characters.
         index_checks: without them a run does not refuse indices out of range, such as a token that is not in the
             vocabulary, and takes the nearest element instead.
         exact: the results of a row, such as a token of a ragged batch, have the same bits whatever else is in the
@@ -155,6 +157,7 @@ def build(
 
     frontend = find_frontend(model)
     compiling = chosen(CompileOptions, options)
+    _require_precision(compiling)
     changes = _changes(options, compiling)
     common = [part for part in _COMMON if changes or part.options is not QuantizeOptions]
     own = _own(frontend, model, options, common)
@@ -228,6 +231,7 @@ def _build_together(
     model_names = _names(platform.name, len(models))
     check_output(output)
     compiling = chosen(CompileOptions, options)
+    _require_precision(compiling)
     changes = _changes(options, compiling)
     quantization = _quantization(options, compiling, place, here=False) if changes else None
     package = PackageOptions(
@@ -301,6 +305,14 @@ def _own(frontend: Frontend, source: object, given: Mapping[str, Any], common: S
     sources = {each.name: Part(each.description, each.Options) for each in frontends().values()}
     checked(given, [sources[frontend.name], *common], [*sources.values(), *_COMMON], named(source, frontend))
     return chosen(frontend.Options, given)
+
+
+def _require_precision(compiling: CompileOptions) -> None:
+    """Raises `UsageError` if names are to stay in float32 where all is."""
+    if isinstance(compiling.keep, str):
+        raise UsageError(f"keep takes a list of names, found '{compiling.keep}'")
+    if compiling.keep and compiling.wide:
+        raise UsageError("--keep says what stays in float32 with --precision bf16; without that all does")
 
 
 def _changes(given: Mapping[str, Any], compiling: CompileOptions) -> bool:

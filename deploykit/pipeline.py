@@ -43,6 +43,7 @@ from deploykit.compiler.graph.gather_in_products import gather_in_products
 from deploykit.compiler.graph.inline_calls import inline_calls
 from deploykit.compiler.graph.join_matmuls import join_siblings
 from deploykit.compiler.graph.join_scalars import join_scalars
+from deploykit.compiler.graph.kept_products import kept_products
 from deploykit.compiler.graph.legalize import legalize
 from deploykit.compiler.graph.merge_kernels import merge_kernels
 from deploykit.compiler.graph.narrow_operands import narrow_operands
@@ -246,13 +247,21 @@ def graph(
     module = module if calls else inline_calls(module)
     clean = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(_entries(module))]
     module = tvm.ir.transform.Sequential(clean)(module)
+    kept = kept_products(model, module, options.keep) if options.keep else frozenset()
     if options.fuse:
-        module = fuse_attention(fold_reshapes(join_siblings(module, note), note), note, options.precision)
+        joined_ = join_siblings(module, note, apart=kept)
+        module = fuse_attention(fold_reshapes(joined_, note), note, options.precision, kept)
     else:
         note(Decision("fusion", "all operators", Declined("it is not asked for")))
     dims = [dim for signature in model.functions for dim in signature.dims]
     box = {dim.var: (dim.minimum, dim.maximum) for dim in dims}
-    return legalize(module, device, note, box, narrow=options.fast_math, precision=options.precision, computes=computes)
+    return legalize(
+        *(module, device, note, box),
+        narrow=options.fast_math,
+        precision=options.precision,
+        kept=kept,
+        computes=computes,
+    )
 
 
 def kernels(

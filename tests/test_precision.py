@@ -207,3 +207,100 @@ def test_tiles_are_asked_for_by_models_that_use_them(model: onnx.ModelProto, tmp
         level = (folder / "model.c").read_text().partition('{"x86-64-amx",')[2].partition("}")[0]
         assert "DK_CPU_AVX512BF16" in level
         assert ("DK_CPU_AMX_TILE" in level) == (precision == "bf16")
+
+
+HEADS = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[n, 40] x) => (float[n, 10] box, float[n, 10] "class/1") {
+    first = MatMul(x, a)
+    b = Relu(first)
+    box = Gemm(b, c, d)
+    scores = Gemm(b, e, d)
+    "class/1" = Softmax(scores)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "rounded"),
+    [
+        (["box"], ("first", "scores")),
+        (["class/1"], ("first", "box")),
+        (["first", "s*"], ("box",)),
+        (["?o[x]"], ("first", "scores")),
+    ],
+)
+def test_what_is_kept_stays_in_float32(keep: list[str], rounded: tuple[str, ...], tmp_path: Path) -> None:
+    shapes = {"a": (40, 30), "c": (30, 10), "d": (10,), "e": (30, 10)}
+    model = seeded(HEADS, shapes)
+    artifact = deploykit.build(model, output=tmp_path / "dist", precision="bf16", keep=keep)
+    assert artifact is not None
+    said = f"{len(rounded)} of 3 products and convolutions are in bf16; others stay in float32: --keep names it"
+    assert said in artifact.manifest.notes[0]
+    w = weights_of(model)
+
+    def product(name: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return halves(left) @ halves(right) if name in rounded else left @ right
+
+    for rows in (1, 7, 64):
+        x = inputs(rows, 40)
+        b = np.maximum(product("first", x, w["a"]), 0)
+        box, scores = (product(name, b, w[weight]) + w["d"] for name, weight in (("box", "c"), ("scores", "e")))
+        powers = np.exp(scores - scores.max(1, keepdims=True))
+        with deploykit.open(tmp_path / "dist") as session:
+            found = session.run({"x": x})
+        close = {"atol": 1e-5 if "first" not in rounded else 2e-3 * np.abs(box).max()}
+        np.testing.assert_allclose(found["box"], box, **close)
+        np.testing.assert_allclose(found["class/1"], powers / powers.sum(1, keepdims=True), **close)
+
+
+def test_joined_products_and_attention_keep_what_is_named(tmp_path: Path) -> None:
+    """Without it, the three products are one, and attention rounds on CPUs with AMX."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> net (float[n, 64] x) => (float[n, 64] y) {
+        q = MatMul(x, a)
+        k = MatMul(x, b)
+        v = MatMul(x, c)
+        t = Transpose <perm: ints = [1, 0]> (k)
+        s = MatMul(q, t)
+        p = Softmax(s)
+        y = MatMul(p, v)
+    }"""
+    model = seeded(text, dict.fromkeys("abc", (64, 64)))
+    w, x = weights_of(model), inputs(37, 64)
+    artifact = deploykit.build(
+        model, output=tmp_path / "dist", cpu="x86-64-amx,x86-64-v3", precision="bf16", keep=["k", "s"]
+    )
+    assert artifact is not None
+    assert "1 of 2 products and convolutions are in bf16; others stay in float32: --keep names it" in (
+        " ".join(artifact.manifest.notes)
+    )
+    scores = (halves(x) @ halves(w["a"])) @ (x @ w["b"]).T
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    expected = powers / powers.sum(1, keepdims=True) @ (halves(x) @ halves(w["c"]))
+    with deploykit.open(tmp_path / "dist") as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_names_of_nothing_are_refused(model: onnx.ModelProto, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no product or convolution is called 'head'; there are a, c, e, y$"):
+        deploykit.build(model, output=tmp_path / "dist", precision="bf16", keep=["e", "head"])
+    with pytest.raises(UsageError, match="--keep says what stays in float32 with --precision bf16"):
+        deploykit.build(model, output=tmp_path / "dist", keep=["e"])
+    with pytest.raises(UsageError, match="keep takes a list of names, found 'e'"):
+        deploykit.build(model, output=tmp_path / "dist", precision="bf16", keep="e")
+    assert not (tmp_path / "dist").exists()
+
+
+def test_the_command_takes_several_names(model: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(model, tmp_path / "net.onnx")
+    call = [
+        "build",
+        tmp_path / "net.onnx",
+        "-o",
+        tmp_path / "dist",
+        "--precision",
+        "bf16",
+        "--keep",
+        "a",
+        "--keep",
+        "y",
+    ]
+    assert "on native, 1 of 3 products and convolutions are in bf16" in ran("deploykit", *call).stderr

@@ -36,6 +36,7 @@ class BuildKeywords(LoadKeywords, total=False):
     board: str | None
     fast_math: bool
     precision: Literal["float32", "bf16"]
+    keep: Sequence[str]
     index_checks: bool
     exact: bool
     reuse: bool

@@ -105,6 +105,15 @@ class CompileOptions:
         "less on CPUs with instructions for it. The change of results is measured and printed.",
         choices=("float32", "bf16"),
     )
+    keep: Sequence[str] = option(
+        (),
+        "With --precision bf16: an operator of the model, or an output, whose product or convolution stays in float32; "
+        "for an output it is the last one before it. [b]*[/] stands for any characters, as in [b]--keep 'head*'[/]. It "
+        "may be given several times.",
+        metavar="NAME",
+        many=True,
+        read=tuple,
+    )
     index_checks: bool = option(
         True,
         "Refuse runs with indices out of range, such as a token that is not in the vocabulary. With --no-index-checks "

@@ -36,12 +36,15 @@ BF16 = "bf16"
 STORED = numpy_dtype("bfloat16")
 
 
-def declined(left: relax.Expr, right: relax.Expr, device: Device) -> Declined | None:
-    """The reason why a product of these operands stays in float32."""
+def declined(left: relax.Expr, right: relax.Expr, device: Device, *, kept: bool = False) -> Declined | None:
+    """The reason why a product of these operands stays in float32. One that is `kept` does so for the
+    user."""
     if not device.bf16:
         return Declined("the device computes in float32")
     if not isinstance(right, ir.GenericConst):
         return Declined("both operands are computed")
+    if kept:
+        return Declined("--keep names it")
     if any(str(operand.ty.dtype) != "float32" for operand in (left, right)) or len(left.ty.shape) < 2:
         return Declined("it is no product of float32 with a matrix")
     return None

@@ -34,6 +34,12 @@ class Graph:
                 if isinstance(operand, relax.Var):
                     self.readers.setdefault(operand, []).append(var)
 
+    def operands(self, value: relax.Expr) -> list[relax.Var]:
+        """The variables that `value` reads, wherever they stand in it."""
+        found: list[ir.Var] = []
+        tvm_ffi.structural_walk(value, (ir.Var, found.append))
+        return [var for var in found if isinstance(var, relax.Var)]
+
 
 def operator_of(value: relax.Expr) -> str:
     """The name of the operator that `value` calls; empty if it calls none."""

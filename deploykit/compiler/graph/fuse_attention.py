@@ -13,7 +13,7 @@ annotation `anchors.attention.SOFTMAX` on its last stage. The result is a functi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -40,12 +40,15 @@ SHORT = 64
 """The most nodes of an expression that may be evaluated each time an operand is read."""
 
 
-def fuse_attention(mod: ir.IRModule, note: Note = unheard, factors: str = DTYPE) -> ir.IRModule:
-    """`mod`, with every attention as one kernel. `factors` is the dtype to which its factors may be rounded."""
+def fuse_attention(
+    mod: ir.IRModule, note: Note = unheard, factors: str = DTYPE, kept: Collection[str] = ()
+) -> ir.IRModule:
+    """`mod`, with every attention as one kernel. `factors` is the dtype to which its factors may be rounded, unless one
+    of its products is that of a variable whose name is in `kept`."""
     builder = relax.BlockBuilder(mod)
     entries = [name.name_hint for name, func in mod.functions.items() if isinstance(func, relax.Function)]
     result = rewritten(
-        mod, builder, lambda func: lambda block: _Block(mod, builder, block, func, factors).rewritten(note)
+        mod, builder, lambda func: lambda block: _Block(mod, builder, block, func, factors, kept).rewritten(note)
     )
     if result is mod:
         return mod
@@ -88,8 +91,9 @@ class _Block:
         block: relax.BindingBlock,
         func: relax.Function,
         factors: str,
+        kept: Collection[str],
     ) -> None:
-        self.mod, self.builder, self.block, self.factors = mod, builder, block, factors
+        self.mod, self.builder, self.block, self.factors, self.kept = mod, builder, block, factors, kept
         graph = Graph(func)
         self.uses, self.readers = graph.uses, graph.readers
         self.values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
@@ -264,7 +268,8 @@ class _Block:
             return values[arguments_of(value)[0]]
         if binding.var == match.first:
             left, right = (values[operand] for operand in value.args)
-            return builder.emit(call_te(builder, partial(scores, factors=self.factors), left, right, name="scores"))
+            factors = DTYPE if {match.first.name, match.second.name} & set(self.kept) else self.factors
+            return builder.emit(call_te(builder, partial(scores, factors=factors), left, right, name="scores"))
         if binding.var == match.second:
             left, right = (values[operand] for operand in value.args)
             build = partial(weighted, empty=match.empty)

@@ -14,7 +14,7 @@ element by element on a product is an epilogue of that product, which therefore 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +30,10 @@ from deploykit.compiler.schedules.kernel.stages import Stage, read
 from deploykit.compiler.tir.values import at_place, const, static
 
 
-def join_siblings(mod: ir.IRModule, note: Note = unheard) -> ir.IRModule:
-    """`mod`, with such products joined."""
+def join_siblings(mod: ir.IRModule, note: Note = unheard, apart: Collection[str] = ()) -> ir.IRModule:
+    """`mod`, with such products joined, but for those of variables whose names are in `apart`."""
     builder = relax.BlockBuilder(mod)
-    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func, note).rewritten)
+    return rewritten(mod, builder, lambda func: _Siblings(mod, builder, func, note, apart).rewritten)
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,15 @@ class _Member:
 class _Siblings:
     """Joins the products of a function."""
 
-    def __init__(self, mod: ir.IRModule, builder: relax.BlockBuilder, func: relax.Function, note: Note) -> None:
-        self.mod, self.builder, self.graph, self.note = mod, builder, Graph(func), note
+    def __init__(
+        self,
+        mod: ir.IRModule,
+        builder: relax.BlockBuilder,
+        func: relax.Function,
+        note: Note,
+        apart: Collection[str],
+    ) -> None:
+        self.mod, self.builder, self.graph, self.note, self.apart = mod, builder, Graph(func), note, apart
 
     def rewritten(self, block: relax.BindingBlock) -> relax.BindingBlock:
         groups: dict[tuple[relax.Var, int], list[_Member]] = {}
@@ -85,6 +92,8 @@ class _Siblings:
     def member(self, product: relax.Var) -> _Member | Declined:
         """The member for `product`, or the reason why it cannot be joined."""
         left, right = self.graph.values[product].args
+        if product.name in self.apart:
+            return Declined("it stays in float32, which others may not")
         if not isinstance(left, relax.Var) or not isinstance(right, ir.GenericConst):
             return Declined("it is no product of a computed tensor with a constant")
         if len(right.ty.shape) != 2 or len(left.ty.shape) < 2:

@@ -7,7 +7,7 @@ anchors in `operators.anchors`. Other kernels stay as they are, except that some
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -73,6 +73,8 @@ class _Setting:
     say: Say
     packed: list[Packed]
     precision: Precision
+    kept: bool
+    """Whether the operator stays in float32 because the user has said so."""
 
 
 def legalize(
@@ -83,17 +85,19 @@ def legalize(
     *,
     narrow: bool = False,
     precision: Precision = "float32",
+    kept: Collection[str] = (),
     computes: Device | None = None,
 ) -> ir.IRModule:
     """`mod`, with every matrix product and convolution as kernels for weights in the layout of `device`. `box` has the
     bounds of dims. `narrow`: products with weights in groups of few bits take left operands in 8 bits. These have the
     instructions of the device that `computes`, by default the same. `precision` is that of products and convolutions of
-    float32 with constant weights.
+    float32 with constant weights, but for those of variables whose names are `kept`.
 
     Raises `ValueError` for a convolution that is not channels first.
     """
     legalizer = _Legalizer(
-        *(mod, device, note, box or {}, precision), partial(GroupedProducts, narrow=narrow, device=computes or device)
+        *(mod, device, note, box or {}, precision, kept),
+        partial(GroupedProducts, narrow=narrow, device=computes or device),
     )
     for name, func in mod.functions.items():
         if isinstance(func, relax.Function):
@@ -112,10 +116,12 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
         note: Note,
         box: Box,
         precision: Precision,
+        kept: Collection[str],
         grouped: Callable[..., GroupedProducts],
     ) -> None:
         super().__init__(mod)
         self.device, self.note, self.box, self.precision = device, note, box, precision
+        self.kept = kept
         self.name = ""
         self.packed: list[Packed] = []
         self.grouped = grouped(self.builder_, device)
@@ -134,7 +140,9 @@ class _Legalizer(relax.PyExprMutator):  # type: ignore[misc]
             return exact(self.builder_, call, self.device, self.packed)
         rule = RULES.get(getattr(call.op, "name", ""))
         if rule is not None:
-            return rule(self.builder_, call, _Setting(self.device, self.box, self.say, self.packed, self.precision))
+            kept = self.name in self.kept
+            setting = _Setting(self.device, self.box, self.say, self.packed, self.precision, kept)
+            return rule(self.builder_, call, setting)
         followed = follow(self.builder_, call)
         if followed is None:
             return call
@@ -173,7 +181,7 @@ def _in_bf16(left: relax.Expr, right: relax.Expr, setting: _Setting) -> bool:
     """Whether a product, or a convolution of dense weights, is one of bfloat16."""
     if setting.precision != "bf16":
         return False
-    declined = bf16_products.declined(left, right, setting.device)
+    declined = bf16_products.declined(left, right, setting.device, kept=setting.kept)
     setting.say(bf16_products.BF16, declined or "a product of bfloat16")
     return declined is None
 

@@ -113,6 +113,20 @@ def emit_function(
     return function.with_attr("global_symbol", name)
 
 
+def with_source(expr: relax.Expr, name: str) -> relax.Expr:
+    """The call of an operator, with the name of that of the user's model which it comes from. Other expressions stay as
+    they are."""
+    if not isinstance(expr, relax.Call) or not name:
+        return expr
+    span = ir.Span(ir.SourceName(name), 0, 0, 0, 0)
+    return relax.Call(expr.op, expr.args, expr.attrs, expr.ty_args, span)
+
+
+def source_of(expr: relax.Expr) -> str | None:
+    """The name that `with_source` has given; None without one."""
+    return None if expr.span is None else str(expr.span.source_name.name)
+
+
 @dataclass(frozen=True)
 class Site:
     """An operator in the user's model, for names and messages: its kind, its name, and the names of its operands."""
@@ -353,7 +367,8 @@ class Context:
 
     def bind(self, expr: relax.Expr, dtype: str, shape: Sequence[IntExpr]) -> Value:
         """Emit a Relax expression of known logical dtype and shape. Returns its value."""
-        return Value(dtype, tuple(self.simplify(n) for n in shape), var=self.builder.emit(expr, self._hint()))
+        named = with_source(expr, self.site.name)
+        return Value(dtype, tuple(self.simplify(n) for n in shape), var=self.builder.emit(named, self._hint()))
 
     def reshape(self, value: Value, shape: Sequence[IntExpr]) -> Value:
         """The same elements in another shape with the same element count (a view, no copy)."""
