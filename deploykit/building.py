@@ -125,7 +125,8 @@ def build(
             batch.
         reuse: take what earlier builds have compiled, and keep what this one compiles.
         optimize: with `memory`, chains of convolutions and the like compute a few rows at a time, where that lowers
-            the memory of intermediate results. The results have the same bits.
+            the memory of intermediate results. The results have the same bits. With `size`, for the target
+            `embedded`, layers that differ in their sizes share code. Both is `memory,size`.
         quantize: store large weights as `int8`, `fp16`, `q4`, `q4_1` or `q8`, and note how much results change; a
             model of texts is tried on those in the file `samples`, a .json list, if there is one.
         head: store the output layer of a language model as `q4`, `q4_1` or `q8`, and the table of words with it if both

@@ -112,6 +112,8 @@ def compiled(
     options = replace(options, devices=names_of(options.devices))
     if not options.compiling.wide and not any((variant.layout or variant.device).bf16 for variant in variants):
         raise UsageError(f"target {target.name} has no {options.compiling.precision}: build without --precision")
+    if options.compiling.saves_code and any(variant.vectorize for variant in variants):
+        raise UsageError(f"target {target.name} has machine code, not C: build without --optimize size")
     if options.compiling.exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
     with observer.stage("import"):
@@ -205,7 +207,7 @@ def compile_program(
         return None
     with observer.stage("program"):
         result = program(model, found, variant, capacities, options)
-        if options.optimize == "speed":
+        if not options.saves_memory:
             smaller = partial(program, model, found, variant, capacities, replace(options, optimize="memory"))
             result = replace(result, in_less_memory=smaller)
         result = replace(result, notes=(*result.notes, *notes_of(explanation, variant, options.precision)))
@@ -353,7 +355,13 @@ def program(
 
     def lowered_for_cpu(func: tirx.PrimFunc, name: str, cost: Cost | None) -> LoweredKernel:
         units = effort(cost, vectors=variant.device.vector_bits > 0)
-        return lower(func, name, vectorize=variant.vectorize, stack_limit=variant.stack_limit, effort=units)
+        return lower(
+            *(func, name),
+            vectorize=variant.vectorize,
+            stack_limit=variant.stack_limit,
+            effort=units,
+            name_values=not options.saves_code,
+        )
 
     def lowered(kernel: tuple[str, tirx.PrimFunc]) -> LoweredKernel | LoweredParts:
         name, func = kernel
@@ -367,7 +375,7 @@ def program(
     strips = StripCompiler(pool, scheduled.unscheduled, schedule, lowered_for_cpu, in_order)
     alignment = ALIGNMENT if variant.gpu is None else variant.gpu.alignment
     resident = isinstance(model, CellsModel)
-    saves = options.optimize == "memory" and variant.gpu is None and model.instances is None and not resident
+    saves = options.saves_memory and variant.gpu is None and model.instances is None and not resident
 
     def placed(traced: Trace) -> Function:
         return place(model, traced, capacities, alignment, variant.in_place, resident=resident)

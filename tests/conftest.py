@@ -27,9 +27,9 @@ from tests.runtimes import HOST, RUNTIMES, Runtime
 if TYPE_CHECKING:
     from pathlib import Path
 
-ELSEWHERE = 50
-SLOW = 24
-CASES = 3
+ELSEWHERE = 60
+SLOW = 32
+CASES = 4
 
 
 class Golden(Protocol):

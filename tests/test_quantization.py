@@ -76,6 +76,7 @@ def test_models_of_pictures_are_tried_on_random_inputs(tmp_path: Path) -> None:
     assert model.notes[-1].startswith("results for random inputs change: logits by ")
 
 
+@pytest.mark.slow
 def test_language_models_without_a_tokenizer_are_tried_on_random_tokens(tmp_path: Path) -> None:
     config_of("llama", tmp_path / "llama")
     deploykit.build(tmp_path / "llama", output=tmp_path / "dist")

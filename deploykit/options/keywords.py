@@ -40,7 +40,7 @@ class BuildKeywords(LoadKeywords, total=False):
     index_checks: bool
     exact: bool
     reuse: bool
-    optimize: Literal["speed", "memory"]
+    optimize: Literal["speed", "memory", "size", "memory,size"]
     quantize: str | None
     head: Literal["q4", "q4_1", "q8"] | None
     check: bool | None

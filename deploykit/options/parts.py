@@ -124,12 +124,14 @@ class CompileOptions:
         "Compute every row in the same order, whatever the size of the batch: the results of a sequence then have the "
         "same bits alone and in any batch. Products with a single row are slower.",
     )
-    optimize: Literal["speed", "memory"] = option(
+    optimize: Literal["speed", "memory", "size", "memory,size"] = option(
         "speed",
         "What the program is arranged for. With [b]memory[/], chains of convolutions, poolings and elementwise "
         "operators compute their tensors a few rows at a time, where that lowers the memory of intermediate results. "
-        "The results have the same bits, and nothing is computed twice. It has no effect on GPUs.",
-        choices=("speed", "memory"),
+        "The results have the same bits, and nothing is computed twice. It has no effect on GPUs. With [b]size[/], for "
+        "the target embedded, layers that differ in their sizes share code: half of the bytes of a large net, with results of the same bits. "
+        "Both is [b]memory,size[/].",
+        choices=("speed", "memory", "size", "memory,size"),
     )
     reuse: bool = option(
         True,
@@ -137,6 +139,14 @@ class CompileOptions:
         "caches; deploykit doctor shows how many. With --no-cache all are compiled, and none are kept.",
         flags="--reuse/--no-cache",
     )
+
+    @property
+    def saves_memory(self) -> bool:
+        return "memory" in self.optimize
+
+    @property
+    def saves_code(self) -> bool:
+        return "size" in self.optimize
 
     @property
     def wide(self) -> bool:

@@ -16,6 +16,7 @@ from tests.android.conftest import needs_java
 from tests.frontends.huggingface.test_texts import folder_of
 
 
+@pytest.mark.slow
 @needs_java
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86-64")
 def test_a_folder_is_compared_with_its_build_for_the_host(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ from onnxruntime.quantization import QuantType
 
 import deploykit
 from deploykit.targets.embedded.boards import find_board
-from deploykit.targets.embedded.boards.image import missing
+from deploykit.targets.embedded.boards.image import PICOLIBC, compiler_for, missing
+from tests.compiler.program.nets import mobile_net
+from tests.compiler.program.nets import quantized as in_integers
+from tests.compiler.program.test_strips import given
 from tests.runtime.test_embedded_cpus import quantized
 from tests.seeded import seeded
 
@@ -286,3 +289,16 @@ def test_floats(vectors: Vectors, tmp_path: Path) -> None:
                 np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-5, err_msg=output)
     for session in sessions:
         session.close()
+
+
+@pytest.mark.parametrize("dtype", ["float", "int8"])
+def test_assembly_has_registers_at_any_level(vectors: Vectors, dtype: str, tmp_path: Path) -> None:
+    """Compilers take registers for other things, at some levels and for some options more."""
+    net = mobile_net(1)
+    model = net if dtype == "float" else in_integers(net, [given(net, 1)] * 2)
+    deploykit.build(model, "embedded", output=tmp_path / "dist", board=vectors.board)
+    compiler = compiler_for(find_board(vectors.board).core)
+    for level in ("-O1", "-O2", "-O3", "-Os", "-Og"):
+        for options in ((), ("-fno-omit-frame-pointer",), ("-fstack-protector-all",), ("-fno-tree-ch",)):
+            chosen = (*PICOLIBC, level, *options, f"-I{tmp_path / 'dist'}")
+            compiler.compile(tmp_path / "dist" / "kernels.c", tmp_path / "kernels.o", *chosen)

@@ -121,6 +121,7 @@ def test_16_bits_lose_less_than_8(deploykit: Callable[..., Any], model: Path, tm
     assert largest["int16"] < largest["int8"]
 
 
+@pytest.mark.slow
 def test_weights_of_4_bits(deploykit: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     found = {}
     for dtype in ("int8", "int4"):

@@ -76,7 +76,7 @@ def headed(model: ImportedModel, head: str, kind: str | None = None) -> tuple[Im
     return found, list(found.notes[len(model.notes) :])
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("head", ["q4", "q4_1", "q8"])
@@ -118,7 +118,7 @@ def file_of(name: str, tmp_path: Path) -> File:
     return File(tmp_path / "model.onnx")
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=16)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head", "was"),

@@ -42,7 +42,7 @@ def test_an_export_is_right_at_all_lengths(name: str, runtime: Runtime) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=16)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("name", MEAN_POOLED)
 def test_sequences_may_be_empty(name: str, runtime: Runtime) -> None:
     """The mean over an empty sequence is zero, as in the padded model."""

@@ -18,7 +18,7 @@ TOLERANCE = 2e-4
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=120)
+@pytest.mark.sampled(part=160)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_model_is_right_or_refused(seed: int, runtime: Runtime) -> None:
     model = random_model(seed)

@@ -12,6 +12,9 @@ import pytest
 from onnxruntime.quantization import QuantType
 
 import deploykit
+from tests.compiler.codegen.test_sharing import repeated_net
+from tests.compiler.program import nets
+from tests.compiler.program.test_strips import given
 from tests.frontends.running_mean import running_mean, weights
 from tests.runtime.test_embedded_cpus import quantized
 
@@ -30,9 +33,10 @@ ANALYSERS = {
 }
 
 
-@pytest.fixture(scope="module", params=["convolutions", "control", "states", "quantised"])
+@pytest.fixture(scope="module", params=["convolutions", "control", "states", "quantised", "shared"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An artifact with conditions and indices, with states, or with convolutions, also of 8-bit integers."""
+    """An artifact with conditions and indices, with states, or with convolutions, also of 8-bit integers and of layers
+    that share code."""
     place = tmp_path_factory.mktemp("analysed") / "dist"
     if request.param == "states":
         deploykit.build(running_mean(weights()), "embedded", output=place)
@@ -41,6 +45,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     elif request.param == "quantised":
         net = quantized(place.parent, QuantType.QInt8, QuantType.QInt8, per_channel=True)
         deploykit.build(net, "embedded", {"n": (1, 2), "h": (3, 9)}, place, cpu="cortex-m4")
+    elif request.param == "shared":
+        net = repeated_net(0, 1)
+        deploykit.build(nets.quantized(net, [given(net, 1)]), "embedded", output=place, optimize="size")
     else:
         deploykit.build(request.getfixturevalue("model"), "embedded", {"n": (1, 2), "h": (3, 9)}, place)
     return place

@@ -67,7 +67,7 @@ def quantized(folder: Path, kind: QuantType, weights: QuantType, *, per_channel:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=2)
+@pytest.mark.sampled(part=6)
 @pytest.mark.parametrize(
     ("kind", "weights", "per_channel"),
     [

@@ -61,6 +61,7 @@ def test_all_levels_compute_the_same_bits_of_integers(tmp_path: Path) -> None:
     assert len(np.unique(expected)) > 20
 
 
+@pytest.mark.slow
 @needs_qemu
 def test_products_of_matrices_have_the_bits_of_dot_products(tmp_path: Path) -> None:
     """Depths with odd numbers of groups and in several parts, partial groups and panels, odd numbers of rows."""

@@ -17,6 +17,7 @@ from tests.web.conftest import in_node
 from tests.web.test_package import values
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("emcc"), reason="needs emcc")
 def test_modules_by_emscripten(
     model: onnx.ModelProto, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

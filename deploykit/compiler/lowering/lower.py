@@ -95,9 +95,16 @@ class LoweredParts:
 
 
 def lower(
-    func: tirx.PrimFunc, name: str, *, vectorize: bool = True, stack_limit: int = STACK_LIMIT, effort: IntExpr = 0
+    func: tirx.PrimFunc,
+    name: str,
+    *,
+    vectorize: bool = True,
+    stack_limit: int = STACK_LIMIT,
+    effort: IntExpr = 0,
+    name_values: bool = True,
 ) -> LoweredKernel:
-    """Lower `func` to the raw ABI. `effort` is the estimate that the kernel carries.
+    """Lower `func` to the raw ABI. `effort` is the estimate that the kernel carries. Without `name_values`, a value
+    that occurs several times has no name: kernels then have the same form whichever of their sizes are equal.
 
     Raises `ValueError` for a parameter that is neither a buffer nor an integer.
     """
@@ -112,8 +119,8 @@ def lower(
     span = (parallel.begin, parallel.end) if parallel else ()
     finished = _run(_finishing(vectorize), loops)
     # Values are named last, because the simplifications cannot handle a named quotient of converted integers.
-    naming = [tirx.transform.RemoveNoOp(), tirx.transform.CommonSubexprElim()]
-    needed = _run(naming, finished.with_body(raw_abi.drop_unread(finished.body)))
+    needed = _run([tirx.transform.RemoveNoOp()], finished.with_body(raw_abi.drop_unread(finished.body)))
+    needed = with_named_values(needed) if name_values else needed
     raw = _raw_abi(needed, name, scalars, choices, span)
     kernel = Kernel(name, raw, raw_abi.inline_binds(parallel.extent, choices) if parallel else None, effort)
     workspaces = tuple(
@@ -121,6 +128,11 @@ def lower(
         for b in lifted
     )
     return LoweredKernel(kernel, scalars, workspaces)
+
+
+def with_named_values(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function, with a name for each value that occurs several times."""
+    return _run([tirx.transform.CommonSubexprElim()], func)
 
 
 def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:

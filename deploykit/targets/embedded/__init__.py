@@ -102,7 +102,7 @@ class EmbeddedTarget:
         if options.compiling.fast_math:
             raise UsageError("target embedded calls the functions of the C library: build without --fast-math")
         written = emit_host(programs, options.version) | answers.emit(program, options.version)
-        written["kernels.c"] = emit_c(program.kernels, prefix_of(program))
+        written["kernels.c"] = emit_c(program.kernels, prefix_of(program), share=options.compiling.saves_code)
         return {name: text.encode() for name, text in written.items()}
 
     def package(

@@ -11,6 +11,7 @@ from deploykit.targets import answers
 
 if TYPE_CHECKING:
     from deploykit.compiler.program.ir import Program
+    from deploykit.options.parts import CompileOptions
 
 
 KERNELS = "kernels.c"
@@ -18,6 +19,12 @@ USUAL = "-O2"
 OPTIMIZED = {KERNELS: "-O3", "deploykit.c": "-Os", "weights.c": "-O0", "tokenizer.c": "-O0"}
 """How much work a compiler does for a file, if not the usual: much for loops, little for plain data, and the checks of
 a run are best small."""
+
+
+def optimized(options: CompileOptions) -> dict[str, str]:
+    """The same for the sources of a build, whose kernels may be meant to be small: loops that are written out more than
+    once would take what shared code saves."""
+    return {**OPTIMIZED, KERNELS: USUAL} if options.saves_code else OPTIMIZED
 
 
 def shared_sources(program: Program) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploykit.compiler.codegen.host.scope import prefix_of
-from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL, shared_sources
+from deploykit.targets.embedded.sources import KERNELS, USUAL, optimized, shared_sources
 from deploykit.targets.templates import render
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def write_together(
         "shared": [f"{prefix}/{name}" for name, prefix in places.items()],
         "board": board,
         "usual": USUAL,
-        "optimized": OPTIMIZED,
+        "optimized": optimized(models[0][2].compiling),
         "kernels": KERNELS,
         "version": models[0][2].version,
     }

@@ -15,7 +15,7 @@ from deploykit.targets.base import PackageOptions
 from deploykit.targets.embedded.forms import CMSIS_PACK, EXAMPLE, FORMS, RUST, SKETCH, C
 from deploykit.targets.embedded.forms.packages import PackageSettings, settings_view
 from deploykit.targets.embedded.lengths import choose_lengths
-from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL, core_version, shared_sources
+from deploykit.targets.embedded.sources import KERNELS, USUAL, core_version, optimized, shared_sources
 from deploykit.targets.embedded.structs import POINTERS, model_bytes, tensor_bytes
 from deploykit.targets.licenses import MODEL_LICENSE, license_of_model
 from deploykit.targets.templates import render
@@ -33,7 +33,7 @@ _UNIFORM = """/* For build systems that give all files the same options. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#pragma GCC optimize("O3", "fp-contract=off")
+#pragma GCC optimize("{option}", "fp-contract=off")
 #endif
 
 """
@@ -92,6 +92,8 @@ def _view(program: Program, form: Form, options: PackageOptions, board: Board | 
         "include": f"{view['prefix']}/" if form.sources else "",
         "usual": USUAL,
         "kernels": KERNELS,
+        "optimized": optimized(options.compiling),
+        "shares_code": options.compiling.saves_code,
         "core_version": core_version(),
         "package": settings_view(own, found) if form.sources else None,
         "license": found,
@@ -106,8 +108,9 @@ def _write_sources(
     """Write the C files of a model, and complete the view by their names."""
     from deploykit.compiler.codegen.weights.c_source import write_bytes_c, write_weights_c
 
+    uniform = _UNIFORM.format(option=view["optimized"][KERNELS].removeprefix("-"))
     for name, data in emitted.items():
-        (place / name).write_bytes(_UNIFORM.encode() + data if form.uniform and name == KERNELS else data)
+        (place / name).write_bytes(uniform.encode() + data if form.uniform and name == KERNELS else data)
     copied = shared_sources(program)
     for source in copied:
         shutil.copyfile(source, place / source.name)
@@ -127,7 +130,7 @@ def _write_sources(
         "core": core,
         "further": [name for name in shared if name not in core],
         "own": [name for name in sources if name not in shared],
-        "optimized": {name: OPTIMIZED[name] for name in sources if name in OPTIMIZED},
+        "optimized": {name: option for name, option in view["optimized"].items() if name in sources},
     }
 
 

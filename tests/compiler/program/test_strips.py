@@ -67,7 +67,7 @@ def test_random_nets_have_the_same_bits(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=20)
 @pytest.mark.parametrize("seed", range(2, 62))
 @pytest.mark.parametrize(("target", "cpu"), [("embedded", "generic"), ("embedded", "cortex-m55"), ("host", "native")])
 def test_more_random_nets_have_the_same_bits(seed: int, target: str, cpu: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_random_nets_of_integers_have_the_same_bits(seed: int, cpu: str, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(part=12)
+@pytest.mark.sampled(part=30)
 @pytest.mark.parametrize("seed", range(103, 143))
 @pytest.mark.parametrize(
     ("target", "cpu"), [("embedded", "cortex-m0plus"), ("embedded", "cortex-m7"), ("host", "native")]
@@ -91,6 +91,7 @@ def test_more_random_nets_of_integers(seed: int, target: str, cpu: str, tmp_path
     require_same(quantized(net, [given(net, 1)] * 2), tmp_path, batches=(1,), target=target, cpu=cpu)
 
 
+@pytest.mark.slow
 def test_half_of_the_memory_of_a_mobile_net_is_enough(tmp_path: Path) -> None:
     """In float for any batch, and in 8 bits: with no more arithmetic, and a note with the numbers."""
     net = mobile_net("n")
@@ -125,6 +126,7 @@ def test_what_cannot_be_a_chain_is_computed_as_usual(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_global_pooling_adds_in_the_same_order(tmp_path: Path) -> None:
     """Row by row, from 0: the mean of negative zeros is 0."""
     text = """<ir_version: 9, opset_import: ["": 21]>

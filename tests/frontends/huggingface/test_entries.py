@@ -57,7 +57,7 @@ def test_wrong_values(tmp_path: Path, name: str) -> None:
             assert f"'{entry}' is {value!r}" in str(error) or f"{entry}={value!r}" in str(error)
 
 
-@pytest.mark.sampled(part=16)
+@pytest.mark.sampled(part=24)
 @pytest.mark.parametrize("name", NAMES)
 def test_null(tmp_path: Path, name: str) -> None:
     """An entry that is null is as good as absent, or the folder is refused for what is missing."""

@@ -17,7 +17,7 @@ SOURCES = {"float": np.float32, "int32": np.int32, "uint8": np.uint8, "bool": np
 SOURCES |= {"double": np.float64}
 
 
-@pytest.mark.sampled(part=4)
+@pytest.mark.sampled(part=8)
 @pytest.mark.parametrize("source", SOURCES)
 def test_to_every_dtype_and_back(check: Check, source: str) -> None:
     names = [name for name in CODES if name != source]

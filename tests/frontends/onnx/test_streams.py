@@ -86,7 +86,7 @@ def check_chain(runtime: Runtime, seed: int, padding: Sequence[bool], sizes: Seq
                 streamed(session, x, axis, [hop + 1], {"batch": 2})
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("seed", range(24))
 def test_causal_chains(runtime: Runtime, seed: int) -> None:
     check_chain(runtime, seed, [True], sizes=[[1], [3], [1, 5, 2]])
@@ -272,7 +272,7 @@ SEQUENCES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(part=8)
+@pytest.mark.sampled(part=12)
 @pytest.mark.parametrize("case", WINDOWS)
 def test_results_of_a_window(runtime: Runtime, case: str) -> None:
     """Each is that of the model for the last frames, and there is none before there are as many."""

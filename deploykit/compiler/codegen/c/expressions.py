@@ -104,6 +104,10 @@ class ExpressionPrinter:
         """Whether the value depends on the contents of a buffer."""
         return depends_on_memory(expr, self.from_memory)
 
+    def literal(self, text: str) -> str:
+        """The text of an integer literal."""
+        return text
+
     def support(self, function: str, *args: str) -> Text:
         """A call of a support function."""
         return call(function, *args)
@@ -125,7 +129,7 @@ class ExpressionPrinter:
 
     def _integer(self, literal: prim.IntImm) -> Text:
         dtype = types.dtype_of(literal)
-        text = types.integer_literal(int(literal.value), dtype)
+        text = self.literal(types.integer_literal(int(literal.value), dtype))
         wide = dtype not in ("int64", "uint64") or text.endswith((")", "_MIN"))
         return Text(text, UNARY if text.startswith("-") else PRIMARY, wide)
 
@@ -162,7 +166,7 @@ class ExpressionPrinter:
         left, right = self._operands(dtype, expr.a, expr.b)
         if dtype == "uint16" and symbol == "*":
             left = cast("uint32_t", left)
-        if symbol == "+" and isinstance(expr.b, prim.IntImm) and right.text[1:].isdigit() and right.text[0] == "-":
+        if symbol == "+" and isinstance(expr.b, prim.IntImm) and right.text.startswith("-"):
             symbol, right = "-", Text(right.text[1:])
         text = Text(f"{left.at(level)} {symbol} {right.at(UNARY)}", level)
         return rounded(dtype, _narrowed(dtype, text))

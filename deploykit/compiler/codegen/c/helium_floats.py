@@ -63,7 +63,7 @@ def _taps(vectors: int, part: bool) -> str:
     """Sums over taps of vectors of channels, in q4 and on."""
     then = "t" if part else ""
     lines = [f"vmov.i32 q{4 + v}, #0" for v in range(vectors)]
-    lines += ["vctp.32 %[left]"] if part else []
+    lines += ["ldr lr, %[left]", "vctp.32 lr"] if part else []
     lines += ["b 3f", "1:", "dls lr, %[columns]", "2:"]
     for v in range(vectors):
         lines += ["vpstt"] if part else []
@@ -94,10 +94,11 @@ _TAPS = f"""    const int32_t skip = 4 * (row - columns * column), omit = 4 * (a
         }}
         for (; c < channels; c += 4) {{
             const float *d = data + c, *w = weights + c;
+            const int32_t left = channels - c;
             int32_t n = columns > 0 ? rows : 0;
             __asm__ volatile(
 {_taps(1, part=True)}
-                {_of_taps(1, ', [left] "r"(channels - c)')}
+                {_of_taps(1, ', [left] "m"(left)')}
         }}
     }}"""
 

@@ -6,6 +6,7 @@ and has no undefined behaviour for any contents of the buffers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tvm
@@ -14,6 +15,7 @@ from deploykit.compiler.codegen.c import rvv, support, vectors, words
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.precedence import Text, call
+from deploykit.compiler.codegen.c.sharing import shared_macro, with_shared_code
 from deploykit.compiler.codegen.c.statements import KernelPrinter, sizes
 from deploykit.compiler.dims import free_vars
 
@@ -39,12 +41,15 @@ def symbol(kernel: Kernel, prefix: str) -> str:
     return f"{prefix}_{legal_name(kernel.name)}"
 
 
-def emit_c(kernels: Iterable[Kernel], prefix: str) -> str:
-    """The declarations and definitions of all kernels. Raises `ValueError` for what portable C cannot express (vector
-    operations)."""
+def emit_c(kernels: Iterable[Kernel], prefix: str, *, share: bool = False) -> str:
+    """The declarations and definitions of all kernels; with `share`, those that differ in numbers have one function
+    (`sharing`). Raises `ValueError` for what portable C cannot express (vector operations)."""
     known = list(kernels)
-    functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in known)
-    options = f"{words.options(functions)}{vectors.types(functions)}{rvv.macros(functions)}"
+    if share:
+        functions = with_shared_code(known, partial(symbol, prefix=prefix), prefix)
+    else:
+        functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in known)
+    options = f"{shared_macro(functions)}{words.options(functions)}{vectors.types(functions)}{rvv.macros(functions)}"
     head = f"{_INCLUDES}\n{options}{support.definitions(functions)}"
     return f"{head}{emit_prototypes(known, prefix)}\n{functions}"
 

@@ -55,13 +55,15 @@ def may_be_known(stmt: tirx.Bind) -> bool:
 class KernelPrinter:
     """Prints the function of one kernel. `symbol` is the name of the C function."""
 
+    expression_printer = ExpressionPrinter
+
     def __init__(self, func: tirx.PrimFunc, symbol: str) -> None:
         self.func = func
         self.symbol = symbol
         self.scopes = Scopes(_FUNCTIONS)
         self.names: dict[Var, str] = {}
         self.analyzer = tvm.sym.Analyzer()
-        self.expressions = ExpressionPrinter(self.names.__getitem__, self.names.__getitem__, self.analyzer)
+        self.expressions = self.expression_printer(self.names.__getitem__, self.names.__getitem__, self.analyzer)
         self.lines: list[str] = []
         self.depth = 1
         self.written = written_buffers(func.body)
@@ -70,7 +72,7 @@ class KernelPrinter:
     def text(self) -> str:
         """The definition, ending with a newline."""
         for param in self.func.params:
-            self.names[param] = self.scopes.fresh(param.name)
+            self.names[param] = self.scopes.fresh(self._wanted(param))
         self.used = used_variables(self.func.body)
         self._statement(self.func.body)
         text = "\n".join(self.lines)
@@ -81,8 +83,12 @@ class KernelPrinter:
     def prototype(self) -> str:
         """The declaration, without the semicolon."""
         for param in self.func.params:
-            self.names[param] = self.scopes.fresh(param.name)
+            self.names[param] = self.scopes.fresh(self._wanted(param))
         return self._signature()
+
+    def _wanted(self, param: Var) -> str:
+        """The name that a parameter gets if it can."""
+        return str(param.name)
 
     def _signature(self) -> str:
         params = [self._parameter(param) for param in self.func.params] or ["void"]
@@ -153,8 +159,12 @@ class KernelPrinter:
         for extent in stmt.buffer.ty.shape:
             size *= int(extent)
         name = self.scopes.fresh(stmt.buffer.name)
-        self._line(f"{types.storage_type(str(stmt.buffer.ty.dtype))} {name}[{size}];")
+        self._line(f"{types.storage_type(str(stmt.buffer.ty.dtype))} {name}[{self._extent(size)}];")
         self.names[stmt.buffer] = name
+
+    def _extent(self, size: int) -> str:
+        """The text of the number of elements of a local array."""
+        return str(size)
 
     def _bind(self, stmt: tirx.Bind) -> None:
         if self.expressions.reads_memory(stmt.value):

@@ -43,7 +43,7 @@ def board_files(
     structs = {f"{function['prefix']}_model": "model.h" for function in view["functions"]}
     if kinds := [kind for kind in answers.KINDS if view[kind]]:
         structs = {f"{view['prefix']}_session": f"model_{kinds[0]}.h"}
-    sources = [place / name for name in view["sources"]]
+    sources = {place / name: view["optimized"].get(name, view["usual"]) for name in view["sources"]}
     try:
         measured: Measured | str = measure(compiler_for(board.core), place, sources, view["shared"], structs)
     except ToolchainError as error:
@@ -51,7 +51,7 @@ def board_files(
     constants = {"weights": view["weights_bytes"]}
     if "tokenizer.c" in view["sources"]:
         constants["tokenizer"] = view["texts"]["tables_bytes"]
-    found = footprint(program, board, constants, measured)
+    found = footprint(program, board, constants, measured, shares_code=view["shares_code"])
     (folder / BOARD).write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return [*(write_tools(board, folder, view["prefix"]) if tools else ()), BOARD]
 

@@ -20,10 +20,12 @@ DEEPER_STACK = 1024
 """Bytes that are left for what the stack grows by with `--optimize memory`."""
 
 
-def footprint(program: Program, board: Board, constants: Mapping[str, int], measured: Measured | str) -> Footprint:
-    """The footprint of a program at the upper bounds of its dims; `constants` are bytes of flash by what they are for.
-    A text in the place of `measured` says why that is not known. Raises `UsageError`, with what would make it fit, if
-    it takes more than the board has."""
+def footprint(
+    program: Program, board: Board, constants: Mapping[str, int], measured: Measured | str, *, shares_code: bool = False
+) -> Footprint:
+    """The footprint of a program at the upper bounds of its dims; `constants` are bytes of flash by what they are for,
+    and `shares_code` says whether kernels do. A text in the place of `measured` says why that is not known. Raises
+    `UsageError`, with what would make it fit, if it takes more than the board has."""
     flash, ram, compiler = dict(constants), _tensors(program), ""
     uncounted = [
         f"output '{port.name}', whose size depends on data"
@@ -41,7 +43,7 @@ def footprint(program: Program, board: Board, constants: Mapping[str, int], meas
     else:
         uncounted.append(f"code, structs and the stack: {measured}")
     found = Footprint(board=board, flash=flash, ram=ram, compiler=compiler, uncounted=tuple(uncounted))
-    _require_room(found, program)
+    _require_room(found, program, shares_code=shares_code)
     return found
 
 
@@ -60,10 +62,13 @@ def _tensors(program: Program) -> dict[str, int]:
     return most | {"states": max((found[0] for found in sizes if found), default=0)}
 
 
-def _require_room(found: Footprint, program: Program) -> None:
+def _require_room(found: Footprint, program: Program, *, shares_code: bool) -> None:
     board, reasons = found.board, []
     if sum(found.flash.values()) > board.flash.bytes:
+        over = sum(found.flash.values()) - board.flash.bytes
         advice = "" if _in_bytes(program) else " Weights take fewer bytes with --quantize int8 or `deploykit quantize`."
+        if not shares_code and over < found.flash.get("code", 0) // 2:
+            advice += " Code takes fewer bytes with --optimize size."
         reasons.append(f"flash {share(found.flash, board.flash.bytes)}.{advice}")
     if sum(found.ram.values()) > board.ram.bytes:
         rest = sum(found.ram.values()) - sum(_tensors(program).values())

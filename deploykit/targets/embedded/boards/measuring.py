@@ -18,7 +18,7 @@ from pathlib import Path
 from deploykit.basics.scratch import Scratch
 from deploykit.basics.toolchain import Compiler, compile_shared
 from deploykit.targets.embedded.boards.image import PICOLIBC
-from deploykit.targets.embedded.sources import KERNELS, OPTIMIZED, USUAL
+from deploykit.targets.embedded.sources import KERNELS
 
 _NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((static|dynamic[^)]*)\)')
 _EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -41,16 +41,21 @@ class Measured:
 
 
 def measure(
-    compiler: Compiler, folder: Path, sources: Sequence[Path], shared: Collection[str], structs: Mapping[str, str]
+    compiler: Compiler,
+    folder: Path,
+    sources: Mapping[Path, str],
+    shared: Collection[str],
+    structs: Mapping[str, str],
 ) -> Measured:
-    """Compile and link `sources` of the artifact in `folder`; those with the names `shared` are the same for all
-    models. `structs` are what an application provides, with the header of each. Raises `ToolchainError`."""
+    """Compile and link `sources` of the artifact in `folder`, each with its option for how much a compiler works; those
+    with the names `shared` are the same for all models. `structs` are what an application
+    provides, with the header of each. Raises `ToolchainError`."""
     with Scratch() as place:
         scratch = Path(place)
         options = (*PICOLIBC, "-ffunction-sections", "-fdata-sections")
         objects = {source.name: scratch / f"{source.stem}.o" for source in sources}
-        for source in sources:
-            chosen = (OPTIMIZED.get(source.name, USUAL), *options, "-fcallgraph-info=su")
+        for source, option in sources.items():
+            chosen = (option, *options, "-fcallgraph-info=su")
             if source.name in shared:
                 compile_shared(compiler, source, objects[source.name], *chosen)
             else:
