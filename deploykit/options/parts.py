@@ -129,7 +129,8 @@ class CompileOptions:
         "What the program is arranged for. With [b]memory[/], chains of convolutions, poolings and elementwise "
         "operators compute their tensors a few rows at a time, where that lowers the memory of intermediate results. "
         "The results have the same bits, and nothing is computed twice. It has no effect on GPUs. With [b]size[/], for "
-        "the target embedded, layers that differ in their sizes share code: half of the bytes of a large net, with results of the same bits. "
+        "the target embedded, layers that differ in their sizes share code: half of the bytes of a large net, with "
+        "results of the same bits. "
         "Both is [b]memory,size[/].",
         choices=("speed", "memory", "size", "memory,size"),
     )

@@ -302,3 +302,31 @@ def test_assembly_has_registers_at_any_level(vectors: Vectors, dtype: str, tmp_p
         for options in ((), ("-fno-omit-frame-pointer",), ("-fstack-protector-all",), ("-fno-tree-ch",)):
             chosen = (*PICOLIBC, level, *options, f"-I{tmp_path / 'dist'}")
             compiler.compile(tmp_path / "dist" / "kernels.c", tmp_path / "kernels.o", *chosen)
+
+
+def test_weights_of_16_bits(vectors: Vectors, tmp_path: Path) -> None:
+    """Also with numbers below the normal ones, and with what is none."""
+    text = """<ir_version: 9, opset_import: ["": 20]>
+        halves (float[n, 40] x) => (float[n, 40] y, float[n, 24] z) {
+            y0 = MatMul(x, w0) y = Relu(y0) z = MatMul(y, w1)
+        }"""
+    model = seeded(text, {"w0": (40, 40), "w1": (40, 24)})
+    for tensor in model.graph.initializer:
+        values = numpy_helper.to_array(tensor).copy()
+        values.ravel()[::7] *= 1e-6
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    sessions = []
+    for name, options in vectors.ways.items():
+        deploykit.build(model, "embedded", {"n": (1, 5)}, tmp_path / name, quantize="fp16", **options)
+        sessions.append(deploykit.open(tmp_path / name))
+    used = "multiply_outputs_half(" in (tmp_path / "emulated" / "kernels.c").read_text()
+    assert used == (vectors.board == HELIUM.board)
+    for n in (1, 2, 3, 5):
+        x = np.random.default_rng(n).standard_normal((n, 40), np.float32)
+        x[-1, -3:] = (np.inf, np.nan, -0.0) if n == 5 else 0
+        generic, *others = [session(x=x) for session in sessions]
+        for found in others:
+            for output, values in generic.items():
+                np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-5, err_msg=output)
+    for session in sessions:
+        session.close()

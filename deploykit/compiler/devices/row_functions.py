@@ -16,7 +16,8 @@ class RowFunctions:
     most columns, and `channels` the most channels of neighbouring outputs of a depthwise convolution, whose sums are in
     memory at a time. Panels of float32 have `float_panel` columns; `whole` ones have as many or fewer, all the same.
     With the factors of such a panel, the sums of `float_rows` rows fill the vectors. `fours`: further operations are
-    functions on four lanes (`codegen.c.vectors`), else on strips in memory (`codegen.c.rvv_strips`)."""
+    functions on four lanes (`codegen.c.vectors`), else on strips in memory (`codegen.c.rvv_strips`). `halves`: panels
+    of floats may be of float16."""
 
     suffix: str
     dots: tuple[str, ...]
@@ -28,6 +29,7 @@ class RowFunctions:
     float_panel: int
     float_rows: int
     fours: bool
+    halves: bool
 
     def name(self, function: str) -> str:
         return f"{function}{self.suffix}"
@@ -70,6 +72,7 @@ HELIUM = RowFunctions(
     float_panel=helium.FLOAT_WIDTH,
     float_rows=helium.OUTPUTS,
     fours=True,
+    halves=True,
 )
 
 RVV = RowFunctions(
@@ -83,4 +86,5 @@ RVV = RowFunctions(
     float_panel=rvv.PANEL,
     float_rows=rvv.FLOAT_ROWS,
     fours=False,
+    halves=False,
 )

@@ -92,7 +92,7 @@ def _reinterpret(printer: Printer, expr: Call) -> Text:
 
 
 def _address(printer: Printer, expr: Call) -> Text:
-    return Text(f"&{printer.print(expr.args[0]).text}", UNARY)
+    return Text(f"&{printer.element(expr.args[0])}", UNARY)
 
 
 def _extern(printer: Printer, expr: Call) -> Text:

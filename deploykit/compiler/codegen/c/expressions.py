@@ -94,7 +94,7 @@ class ExpressionPrinter:
     def half_bits(self, expr: Expr) -> str:
         """The text of a float16 value as the `uint16_t` that is stored."""
         if isinstance(expr, TensorLoad):
-            return self._element(expr)
+            return self.element(expr)
         if isinstance(expr, prim.Cast) and types.dtype_of(expr.value) == "float64":
             return f"double_to_half({self.value(expr.value)})"
         text = self.print(expr)
@@ -139,10 +139,11 @@ class ExpressionPrinter:
 
     def _load(self, load: TensorLoad) -> Text:
         if types.dtype_of(load) == "float16":
-            return self.support("half_to_float", self._element(load))
-        return Text(self._element(load))
+            return self.support("half_to_float", self.element(load))
+        return Text(self.element(load))
 
-    def _element(self, load: TensorLoad) -> str:
+    def element(self, load: TensorLoad) -> str:
+        """The text of an element of a buffer, as it is stored."""
         return f"{self.buffer_of(load.source)}[{self.position(load.indices)}]"
 
     def position(self, indices: Sequence[Expr]) -> str:

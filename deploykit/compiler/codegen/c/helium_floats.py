@@ -3,60 +3,91 @@ instruction there, which rounds once; in plain C they are what the compiler make
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from deploykit.compiler.codegen.c import rows
 from deploykit.compiler.codegen.c.helium import FLOATS, ONCE
 from deploykit.compiler.codegen.c.rows import assembly
 from deploykit.compiler.devices.helium import FLOAT_WIDTH, OUTPUTS
 
 
-def _products(outputs: int) -> str:
+@dataclass(frozen=True)
+class _Weights:
+    """Weights of a dtype: the type of their pointer, the class of its register, how a vector of them is read, and how
+    one of them is in plain C."""
+
+    suffix: str
+    c: str
+    register: str
+    read: Callable[[str], list[str]]
+    plain: str = "{}"
+
+
+_SINGLE = _Weights("", "float", "r", lambda q: [f"vldrw.32 {q}, [%[w]], #16"])
+_WIDENED = {"q6": ".inst.w 0xfe3fce0d", "q7": ".inst.w 0xfe3fee0f"}
+"""`vcvtb.f32.f16 q, q`: assemblers up to binutils 2.40 at least encode other registers."""
+_HALF = _Weights(
+    *("_half", "uint16_t", "l"),
+    lambda q: [f"vldrh.u32 {q}, [%[w]], #8", _WIDENED[q]],
+    plain="half_to_float({})",
+)
+
+
+def _products(outputs: int, kind: _Weights) -> str:
     """Adds products of `outputs` outputs to sums in q0 and on."""
     sums = range(2 * outputs)
     lines = [f"vldrw.32 q{i}, [%[s], #{16 * i}]" for i in sums]
-    lines += ["wls lr, %[n], 2f", "1:", "vldrw.32 q6, [%[w]], #16", "vldrw.32 q7, [%[w]], #16"]
+    lines += ["wls lr, %[n], 2f", "1:", *kind.read("q6"), *kind.read("q7")]
     for o in range(outputs):
         lines += [f"ldr %[x], [%[d{o}]], #4", f"vfma.f32 q{2 * o}, q6, %[x]", f"vfma.f32 q{2 * o + 1}, q7, %[x]"]
     return assembly([*lines, "le lr, 1b", "2:", *(f"vstrw.32 q{i}, [%[s], #{16 * i}]" for i in sums)])
 
 
-def _operands(outputs: int) -> str:
+def _operands(outputs: int, kind: _Weights) -> str:
     data = "".join(f', [d{o}] "+&r"(d{o})' for o in range(outputs))
     clobbers = ", ".join(f'"q{i}"' for i in (*range(2 * outputs), 6, 7))
-    return f""": [w] "+&r"(w), [x] "=&r"(x){data}
+    return f""": [w] "+&{kind.register}"(w), [x] "=&r"(x){data}
             : [n] "r"(terms), [s] "r"(sums)
             : {clobbers}, "lr", "cc", "memory");"""
 
 
-_MULTIPLY_OUTPUTS = f"""/* Adds products of `terms` channels to the sums of outputs and {FLOAT_WIDTH} output channels.
+def _multiply_outputs(kind: _Weights) -> tuple[str, str]:
+    name = f"multiply_outputs{kind.suffix}"
+    factor = kind.plain.format(f"weights[k * {FLOAT_WIDTH} + j]")
+    text = f"""/* Adds products of `terms` channels to the sums of outputs and {FLOAT_WIDTH} output channels.
    The data of outputs are `step` elements apart. */
-{ONCE}static void multiply_outputs(
-        float *sums, const float *data, int32_t step, int32_t outputs, const float *weights, int32_t terms) {{
+{ONCE}static void {name}(
+        float *sums, const float *data, int32_t step, int32_t outputs, const {kind.c} *weights, int32_t terms) {{
 {FLOATS}
     for (; outputs >= {OUTPUTS}; outputs -= {OUTPUTS}, data += {OUTPUTS} * step, sums += {OUTPUTS * FLOAT_WIDTH}) {{
-        const float *d0 = data, *d1 = d0 + step, *d2 = d1 + step, *w = weights;
+        const float *d0 = data, *d1 = d0 + step, *d2 = d1 + step;
+        const {kind.c} *w = weights;
         uint32_t x;
         __asm__ volatile(
-{_products(OUTPUTS)}
-            {_operands(OUTPUTS)}
+{_products(OUTPUTS, kind)}
+            {_operands(OUTPUTS, kind)}
     }}
     for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
-        const float *d0 = data, *w = weights;
+        const float *d0 = data;
+        const {kind.c} *w = weights;
         uint32_t x;
         __asm__ volatile(
-{_products(1)}
-            {_operands(1)}
+{_products(1, kind)}
+            {_operands(1, kind)}
     }}
 #else
     for (; outputs > 0; --outputs, data += step, sums += {FLOAT_WIDTH}) {{
         for (int32_t k = 0; k < terms; ++k) {{
             for (int32_t j = 0; j < {FLOAT_WIDTH}; ++j) {{
-                sums[j] += data[k] * weights[k * {FLOAT_WIDTH} + j];
+                sums[j] += data[k] * {factor};
             }}
         }}
     }}
 #endif
 }}
 """
+    return name, text
 
 
 def _taps(vectors: int, part: bool) -> str:
@@ -102,7 +133,11 @@ _TAPS = f"""    const int32_t skip = 4 * (row - columns * column), omit = 4 * (a
         }}
     }}"""
 
-FUNCTIONS = [("multiply_outputs", _MULTIPLY_OUTPUTS), rows.float_taps("multiply_taps_float", ONCE, FLOATS, _TAPS)]
+FUNCTIONS = [
+    _multiply_outputs(_SINGLE),
+    _multiply_outputs(_HALF),
+    rows.float_taps("multiply_taps_float", ONCE, FLOATS, _TAPS),
+]
 """The functions, by name."""
 
 NAMES = frozenset(name for name, _ in FUNCTIONS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
 
 from deploykit.compiler.devices.cpu import Device
 from deploykit.compiler.schedules.kernel.pointers import address, run
@@ -27,7 +28,7 @@ def steps_by_rows(
         return None
     zero, one = const(0), const(1)
     rows = _loads(*(left(const(row), zero) for row in range(tile.rows)), left(zero, one))
-    weights = _loads(right(zero, zero), right(one, zero), right(zero, one))
+    weights = _loads(right(zero, zero), right(one, zero), right(zero, one), halves=functions.halves)
     if rows is None or weights is None:
         return None
     known = sym.Analyzer()
@@ -44,11 +45,18 @@ def steps_by_rows(
         return None
     places = [address(load.source, load.indices[0]) for load in (rows[0], weights[0])]
     width = [const(tile.columns)] if functions.whole else []
-    name = functions.name("multiply_outputs")
+    name = functions.name("multiply_outputs_half" if _is_half(weights[0]) else "multiply_outputs")
     return run(name, sums, places[0], between[0], const(tile.rows), places[1], count, *width)
 
 
-def _loads(*operands: Expr) -> list[ir.TensorLoad] | None:
-    """The operands, if all are floats in memory."""
-    loads = [operand for operand in operands if isinstance(operand, ir.TensorLoad) and dtype_of(operand) == "float32"]
-    return loads if len(loads) == len(operands) else None
+def _loads(*operands: Expr, halves: bool = False) -> list[ir.TensorLoad] | None:
+    """The places of the operands, if all are float32 in memory, or with `halves` float16 that is widened."""
+    sources = [each.value if halves and isinstance(each, prim.Cast) else each for each in operands]
+    loads = [load for load in sources if isinstance(load, ir.TensorLoad)]
+    dtypes = {"float16" if load is not operand else "float32" for load, operand in zip(loads, operands, strict=False)}
+    alike = len(dtypes) == 1 and {dtype_of(load) for load in loads} == dtypes
+    return loads if len(loads) == len(operands) and alike else None
+
+
+def _is_half(load: ir.TensorLoad) -> bool:
+    return dtype_of(load) == "float16"
