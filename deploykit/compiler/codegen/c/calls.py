@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from tvm.ir import Call, Expr
+    from tvm.ir import Call, Expr, TensorLoad
 
     Rule: TypeAlias = Callable[["Printer", Call], Text]
 
@@ -22,6 +22,8 @@ class Printer(Protocol):
     def print(self, expr: Expr) -> Text: ...
 
     def value(self, expr: Expr) -> str: ...
+
+    def element(self, load: TensorLoad) -> str: ...
 
     def half_bits(self, expr: Expr) -> str: ...
 
