@@ -44,6 +44,11 @@ def main() -> int:
         "--target", action="append", choices=(*TARGETS, "all"), help="by default host, embedded and wasm"
     )
     parser.add_argument("--every", type=int, default=1, help="take every Nth of the exports only")
+    parser.add_argument(
+        "--unmeasured",
+        action="store_true",
+        help="take only exports that are right on the host and have no result on a target, the quickest to build first",
+    )
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--python", default=sys.executable, help="has PyTorch")
     parser.add_argument("--fresh", action="store_true")
@@ -53,6 +58,7 @@ def main() -> int:
     names = [name for name in all_exports() if re.search(options.filter, name)][:: options.every]
     if not options.page_only:
         targets = _runnable(options.target or ["host", "embedded", "wasm"])
+        names = unmeasured(names, targets) if options.unmeasured else names
         python = options.python if _exports(options.python) else None
         chunks = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
         work = partial(_run, targets, python, again=options.export_again, fresh=options.fresh or options.export_again)
@@ -71,6 +77,18 @@ def main() -> int:
             print(f"{title} is listed in {EXCEPTIONS.name} and right")
     print(f"{len(results)} exports; {len(bad)} results are neither right nor exceptions")
     return int(bool(bad))
+
+
+def unmeasured(names: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """Those that are right on the host and have no result on one of the targets, the quickest to build first."""
+    known = read()
+    hosts = {name: known[name].targets.get("host", {}) for name in names if name in known}
+    lacking = [
+        name
+        for name, host in hosts.items()
+        if host.get("status") == "right" and not known[name].targets.keys() >= set(targets)
+    ]
+    return sorted(lacking, key=lambda name: hosts[name].get("build", 0))
 
 
 def _runnable(targets: Sequence[str]) -> list[str]:

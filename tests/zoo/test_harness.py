@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.runtimes import RUNTIMES
+from tests.zoo import __main__ as main
 from tests.zoo import forked, page
 from tests.zoo.architectures import CASES
 from tests.zoo.case import ROUNDS, SIZES, Input
@@ -175,3 +176,19 @@ def test_an_exception_may_be_for_all_targets() -> None:
 def test_what_onnxruntime_does_not_run_is_not_timed() -> None:
     rounds = [{"x": np.ones(n)} for n in (1, 4, 9)]
     assert largest(rounds, [{"y": ONES}, {"y": ONES}, None]) is rounds[1]
+
+
+def test_unmeasured_exports_begin_with_the_quickest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def host(status: str, build: float, *others: str) -> dict[str, dict[str, object]]:
+        return {"host": {"status": status, "build": build}, **{other: {"status": "right"} for other in others}}
+
+    known = {
+        "slow.a": host("right", 9.0),
+        "quick.a": host("right", 1.0, "wasm"),
+        "done.a": host("right", 1.0, "wasm", "embedded"),
+        "wrong.a": host("wrong", 1.0),
+        "new.a": {},
+    }
+    results = {name: Result(name, {}, targets) for name, targets in known.items()}
+    monkeypatch.setattr(main, "read", lambda: results)
+    assert main.unmeasured([*known, "unknown.a"], ["wasm", "embedded"]) == ["quick.a", "slow.a"]
