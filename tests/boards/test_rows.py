@@ -330,3 +330,20 @@ def test_weights_of_16_bits(vectors: Vectors, tmp_path: Path) -> None:
                 np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-5, err_msg=output)
     for session in sessions:
         session.close()
+
+
+def test_conversions_on_a_condition_assemble(vectors: Vectors, tmp_path: Path) -> None:
+    """Which compilers make of the number of elements of a range."""
+    text = """<ir_version: 13, opset_import: ["": 27]>
+        ranges (float16 begin, float16 end, float16 step) => (float16[n] y) { y = Range(begin, end, step) }"""
+    model = onnx.parser.parse_model(text)
+    deploykit.build(model, "embedded", output=tmp_path / "dist", board=vectors.board)
+    compiler = compiler_for(find_board(vectors.board).core)
+    for level in ("-O1", "-O2", "-O3", "-Os"):
+        chosen = (*PICOLIBC, level, "-fif-conversion2", f"-I{tmp_path / 'dist'}")
+        compiler.compile(tmp_path / "dist" / "kernels.c", tmp_path / "kernels.o", *chosen)
+    with deploykit.open(tmp_path / "dist") as session:
+        for begin, end, step in ((1, 5, 2), (10, 4, -3), (0.5, 0.5, 1), (1, 0, 1)):
+            given = np.array([begin, end, step], np.float16)
+            found = session(begin=given[0], end=given[1], step=given[2])["y"]
+            np.testing.assert_array_equal(found, np.arange(begin, end, step, np.float16))

@@ -10,6 +10,7 @@ factors of 16 bits they are eight each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ _INTEGERS = "#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && defined(__OP
 """Without optimisation, and in position-independent code, registers are taken for other things."""
 
 FLOATS = f"{_INTEGERS} && (__ARM_FEATURE_MVE & 2) != 0"
+_OPTIONS = """#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-if-conversion2") /* assemblers refuse vcvtne, a conversion of floats on a condition */
+#endif
+
+"""
 ONCE = """#if defined(__GNUC__) && !defined(__clang__)
 __attribute__((noinline, noclone))
 #endif
@@ -30,6 +36,11 @@ __attribute__((noinline, noclone, optimize("omit-frame-pointer", "no-tree-slp-ve
 #endif
 """
 """For functions whose sums take eight registers. Vectors of them would be gathered in memory."""
+
+
+def options(text: str) -> str:
+    """What compilers are told before functions of which `text` consists, if these have floats."""
+    return _OPTIONS if re.search(r"\b(float|double)\b", text) else ""
 
 
 @dataclass(frozen=True)

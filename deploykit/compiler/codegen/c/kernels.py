@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from deploykit.compiler.codegen.c import rvv, support, vectors, words
+from deploykit.compiler.codegen.c import helium, rvv, support, vectors, words
 from deploykit.compiler.codegen.c.expressions import ExpressionPrinter
 from deploykit.compiler.codegen.c.names import legal_name
 from deploykit.compiler.codegen.c.precedence import Text, call
@@ -49,7 +49,8 @@ def emit_c(kernels: Iterable[Kernel], prefix: str, *, share: bool = False) -> st
         functions = with_shared_code(known, partial(symbol, prefix=prefix), prefix)
     else:
         functions = "\n".join(KernelPrinter(k.func, symbol(k, prefix)).text() for k in known)
-    options = f"{shared_macro(functions)}{words.options(functions)}{vectors.types(functions)}{rvv.macros(functions)}"
+    parts = (shared_macro, helium.options, words.options, vectors.types, rvv.macros)
+    options = "".join(part(functions) for part in parts)
     head = f"{_INCLUDES}\n{options}{support.definitions(functions)}"
     return f"{head}{emit_prototypes(known, prefix)}\n{functions}"
 
