@@ -116,6 +116,8 @@ def compiled(
         raise UsageError(f"target {target.name} has machine code, not C: build without --optimize size")
     if options.compiling.exact:
         variants = [replace(variant, device=replace(variant.device, exact=True)) for variant in variants]
+    if options.compiling.saves_code:
+        variants = [replace(variant, device=replace(variant.device, compact=True)) for variant in variants]
     with observer.stage("import"):
         model = import_model()
     if change is not None:

@@ -30,20 +30,20 @@ class Device:
     exact for all factors. `transforms`: convolutions may use Winograd. With `transform_kernels`, they are several
     kernels then, as GPUs need them. `halves`: there are instructions for float16.
     `streams` is the number of concurrent streams that read memory fastest, if there is no prefetch instruction; 1 if
-    there is one. `exact`: the sums of a row are in the same order however many rows there are. `features` are those
-    that a CPU must have beyond its level, in LLVM's spelling. `group_tokens` are the most tokens of a group in which
-    instances of a ragged batch are computed: enough for the products, few enough for the caches. `by_element`: a
-    multiplication takes any element of a vector as the factor of all lanes, so that factors are loaded as vectors.
-    `loads_first`: the loads of a step are done before its first product, whatever their order in the code.
-    `widening` is an instruction that multiplies 16-bit integers to 32-bit ones (a name of `dot.WIDENING`), if
-    that takes less than converting them. `matrices` is an instruction for products of 8-bit matrices (a name of
-    `matrices.MATRICES`). `group_dots` are the instructions for products with weights in groups (names of
-    `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them. `narrowed` is the
-    number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`: products of integers
-    are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of `dot.DOTS`), empty where
-    products are in float32. `float_sums`: the sums of float32 that fit the registers beside their factors, on a machine
-    without vectors for which they are written out one by one; 0 where a C compiler arranges them. `row_functions`:
-    those that kernels in C call. `amx`: there are tile registers for products of narrow factors.
+    there is one. `compact`: code is small where that costs some speed. `exact`: the sums of a row are in the same order
+    however many rows there are. `features` are those that a CPU must have beyond its level, in LLVM's spelling.
+    `group_tokens` are the most tokens of a group in which instances of a ragged batch are computed: enough for the
+    products, few enough for the caches. `by_element`: a multiplication takes any element of a vector as the factor of
+    all lanes, so that factors are loaded as vectors. `loads_first`: the loads of a step are done before its first
+    product, whatever their order in the code. `widening` is an instruction that multiplies 16-bit integers to 32-bit
+    ones (a name of `dot.WIDENING`), if that takes less than converting them. `matrices` is an instruction for products
+    of 8-bit matrices (a name of `matrices.MATRICES`). `group_dots` are the instructions for products with weights in
+    groups (names of `grouped.GROUP_DOTS`), if not `dots`: those weights have the same order in memory for all of them.
+    `narrowed` is the number of vectors of 32-bit numbers that are best converted to 8 bits together. `fixed_point`:
+    products of integers are requantised in integers. `bf16` is the instruction for products of bfloat16 (a name of
+    `dot.DOTS`), empty where products are in float32. `float_sums`: the sums of float32 that fit the registers beside
+    their factors, on a machine without vectors for which they are written out one by one; 0 where a C compiler arranges
+    them. `row_functions`: those that kernels in C call. `amx`: there are tile registers for products of narrow factors.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Device:
     halves: bool = True
     streams: int = 1
     exact: bool = False
+    compact: bool = False
     features: tuple[str, ...] = ()
     group_tokens: int = 512
     by_element: bool = False

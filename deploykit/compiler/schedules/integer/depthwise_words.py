@@ -3,15 +3,16 @@
 The rule takes the anchor `integer_depthwise` with weights `[*kernel, C]`, where the device has one of `words.TILES`.
 With `smlad`, the data and weights of four channels are read as words, and both halves of a widened word are factors.
 With `mla`, channels are computed one by one. Taps are unrolled, and their places are constants where sizes are.
-Taps at an edge are copied as words.
+Taps at an edge are copied as words; on a `compact` device they are a loop.
 
 It declines other stages, devices and forms of factors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from tvm import ir, tirx
@@ -35,7 +36,7 @@ from deploykit.compiler.schedules.kernel.loops import index_of, local, loop
 from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.tir.rewriting import Buffer, Expr, collect, sequence, substitute
-from deploykit.compiler.tir.values import const, dtype_of
+from deploykit.compiler.tir.values import const, dtype_of, static
 
 
 def depthwise_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stmt] | Declined:
@@ -49,7 +50,7 @@ def depthwise_words(stage: Stage, views: Views, device: Device) -> list[tirx.Stm
     task = depthwise_of(stage, views)
     if isinstance(task, Declined):
         return task
-    channels = partial(_channels, task, views, dot == "smlad")
+    channels = partial(_channels, task, views, dot == "smlad", device.compact)
 
     def inner(at: Values, first: Expr, outputs: Expr) -> tirx.Stmt:
         axis = task.axes[-2]
@@ -75,14 +76,14 @@ def _copied(target: Buffer, start: Expr, value: Callable[[Expr], Expr], count: i
 
 
 def _channels(
-    task: Depthwise, views: Views, by_words: bool, at: Values, taps: Taps, first: Expr, count: int
+    task: Depthwise, views: Views, by_words: bool, compact: bool, at: Values, taps: Taps, first: Expr, count: int
 ) -> tirx.Stmt:
     """`count` channels of an output from `first` on."""
     words = count // WORD if by_words else 0
     rest = count - words * WORD
 
     def several(lanes: int, add: _Add, channel: Expr) -> tirx.Stmt:
-        return _output(task, views, at, taps, (first, channel), lanes, add)
+        return _output(task, views, at, taps, (first, channel), lanes, add, compact)
 
     steps = [loop("word", words, lambda g: several(WORD, _add_word, g * WORD))] if words else []
     if rest:
@@ -101,8 +102,10 @@ def _output(
     place: tuple[Expr, Expr],
     lanes: int,
     add: _Add,
+    compact: bool,
 ) -> tirx.Stmt:
-    """`lanes` channels of an output. `place` are the first channel of all, and the channel counted from there."""
+    """`lanes` channels of an output. `place` are the first channel of all, and the channel counted from there. Taps
+    that are the same distance apart are a loop if it is to be `compact`."""
     first, channel = place
     weights = views.flat(task.weight.source)
     base, offsets = places_of(task, task.weight)
@@ -112,12 +115,27 @@ def _output(
     factors, others = pointer("factors", weights, base + (first + channel))
     steps: list[tirx.Stmt] = [*declared, *others, tirx.AllocBuffer(sums)]
     steps += [tirx.BufferStore(sums, tirx.const(0, "int32"), [const(lane)]) for lane in range(lanes)]
-    steps += [add(sums, data, tap, factors, offset) for tap, offset in zip(taps.places, offsets, strict=True)]
+    across, between = (_apart(places) if compact else None for places in (taps.places, offsets))
+    if across is None or between is None:
+        steps += [add(sums, data, tap, factors, offset) for tap, offset in zip(taps.places, offsets, strict=True)]
+    else:
+
+        def of_tap(tap: Expr) -> tirx.Stmt:
+            return add(sums, data, taps.places[0] + tap * across, factors, offsets[0] + tap * between)
+
+        steps.append(loop("tap", len(offsets), of_tap))
     axis = task.axes[-1]
     for lane in range(lanes):
         here = {axis.var: index_of(axis, first + channel + lane)}
         steps.append(substitute(task.finish(tirx.BufferLoad(sums, [const(lane)]), here), at))
     return sequence(steps)
+
+
+def _apart(places: Sequence[Expr]) -> int | None:
+    """The distance of neighbouring places, if it is the same for all of several."""
+    known = [static(place) for place in places]
+    steps = {b - a if a is not None and b is not None else None for a, b in pairwise(known)}
+    return steps.pop() if len(steps) == 1 else None
 
 
 def _add_one(sums: Buffer, data: Buffer, tap: Expr, factors: Buffer, offset: Expr) -> tirx.Stmt:
