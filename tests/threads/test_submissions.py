@@ -194,9 +194,10 @@ def test_tasks(session: deploykit.Session) -> None:
 
 
 def test_a_task_that_is_cancelled(session: deploykit.Session) -> None:
+    """An instance that is computed already is not cancelled, which may happen on a busy machine, but not each time."""
     given = instances(MODEL, 200, seed=7)
 
-    async def main() -> None:
+    async def main() -> bool:
         handles = [session.submit(instance) for instance in given]
         gone = handles[-1]
 
@@ -208,11 +209,15 @@ def test_a_task_that_is_cancelled(session: deploykit.Session) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert gone.cancelled()
         await handles[0]
+        return gone.cancelled()
 
-    asyncio.run(main())
-    assert sum(not handle.cancelled() for handle in session.finished()) >= 198
+    for _ in range(10):
+        cancelled = asyncio.run(main())
+        assert sum(not handle.cancelled() for handle in session.finished()) >= 198
+        if cancelled:
+            return
+    pytest.fail("no handle was cancelled with its task")
 
 
 def test_errors_reach_tasks(walk: Path) -> None:
