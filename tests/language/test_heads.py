@@ -164,7 +164,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     done = ran("deploykit", "build", place, "--head", "q4", "-o", tmp_path / "dist", "--dim", "pages=1..4", "--json")
     assert done.returncode == 0, done.stderr
     *_, note, change = json.loads(done.stdout)["manifest"]["notes"]
-    assert note == "the output layer is q4 instead of float32: 0.0 instead of 0.1 MB"
+    assert note == "the output layer is q4 instead of float32: 9,360 instead of 66,560 bytes"
     assert re.search(r"places of 16 texts: .*% are as before; perplexity .* instead of ", change)
     assert note in ran("deploykit", "inspect", tmp_path / "dist").stdout.replace("\n", " ")
 
