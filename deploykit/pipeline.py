@@ -49,7 +49,7 @@ from deploykit.compiler.graph.merge_kernels import merge_kernels
 from deploykit.compiler.graph.narrow_operands import narrow_operands
 from deploykit.compiler.graph.order_bindings import bind_dims_first
 from deploykit.compiler.lowering.conditional_sizes import apart_from_choices
-from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, lower
+from deploykit.compiler.lowering.lower import LoweredKernel, LoweredParts, Lowering
 from deploykit.compiler.model import DimBounds, ImportedModel
 from deploykit.compiler.notes import notes_of
 from deploykit.compiler.observer import Observer
@@ -148,13 +148,14 @@ def compile_variants(
     if observer.stops_at("import"):
         return None
     quiet = replace(observer, on_stage=lambda _: None)
+    lowering = Lowering()
     found = []
     for variant in variants:
         own = replace(observer if variant is variants[0] else quiet, variant=variant.name)
-        result = compile_program(model, variant, own, capacities, options)
+        result = compile_program(model, variant, own, capacities, options, lowering)
         if options.fuse and result is not None and not _runs_alone(result):
             apart = replace(options, fuse=False)  # such kernels read fewer tensors at once
-            result = compile_program(model, variant, own, capacities, apart)
+            result = compile_program(model, variant, own, capacities, apart, lowering)
         found.append(result)
     programs = [result for result in found if result is not None]
     if len(programs) < len(variants):
@@ -185,8 +186,11 @@ def compile_program(
     observer: Observer,
     capacities: DimBounds,
     options: CompileOptions = USUAL,
+    lowering: Lowering | None = None,
 ) -> Program | None:
-    """Run the stages from graph to program for one variant; `None` when the observer stops before the last one."""
+    """Run the stages from graph to program for one variant; `None` when the observer stops before the last one.
+    `lowering` is that of variants that may have the same kernels."""
+    lowering = lowering or Lowering()
     noted: list[Decision] = []
     model = in_groups(model, variant, noted.append)
     with observer.stage("graph"):
@@ -208,9 +212,10 @@ def compile_program(
     if observer.stops_at("kernels"):
         return None
     with observer.stage("program"):
-        result = program(model, found, variant, capacities, options)
+        result = program(model, found, variant, capacities, options, lowering)
         if not options.saves_memory:
-            smaller = partial(program, model, found, variant, capacities, replace(options, optimize="memory"))
+            saving = replace(options, optimize="memory")
+            smaller = partial(program, model, found, variant, capacities, saving, lowering)
             result = replace(result, in_less_memory=smaller)
         result = replace(result, notes=(*result.notes, *notes_of(explanation, variant, options.precision)))
     observer.dump("program", lambda: listing(result), "txt")
@@ -352,12 +357,14 @@ def program(
     variant: Variant,
     capacities: DimBounds,
     options: CompileOptions = USUAL,
+    lowering: Lowering | None = None,
 ) -> Program:
     """Lower the kernels and plan the memory."""
+    lowering = lowering or Lowering()
 
     def lowered_for_cpu(func: tirx.PrimFunc, name: str, cost: Cost | None) -> LoweredKernel:
         units = effort(cost, vectors=variant.device.vector_bits > 0)
-        return lower(
+        return lowering.lower(
             *(func, name),
             vectorize=variant.vectorize,
             stack_limit=variant.stack_limit,

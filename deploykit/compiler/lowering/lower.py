@@ -25,14 +25,16 @@ All scalars are int64; those of 32-bit integer params are cast inside the kernel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import IRModule, PrimType, Var, register_op_attr
 
 from deploykit.compiler.decisions import Choice
+from deploykit.compiler.dims import substitute
 from deploykit.compiler.lowering import raw_abi
 from deploykit.compiler.lowering.conditional_sizes import name_choices, opaque
 from deploykit.compiler.lowering.kernel import Kernel
@@ -126,6 +128,48 @@ def lower(
     workspaces = tuple(
         Workspace(str(b.ty.dtype), tuple(raw_abi.inline_binds(extent, choices) for extent in b.ty.shape))
         for b in lifted
+    )
+    return LoweredKernel(kernel, scalars, workspaces)
+
+
+class Lowering:
+    """Lowers the functions of a build. Equal ones are lowered once, as those for CPUs with vectors of the same size."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], list[tuple[tirx.PrimFunc, LoweredKernel]]] = {}
+
+    def lower(
+        self,
+        func: tirx.PrimFunc,
+        name: str,
+        *,
+        vectorize: bool,
+        stack_limit: int,
+        effort: IntExpr,
+        name_values: bool,
+    ) -> LoweredKernel:
+        """As the function `lower`."""
+        # The hash has all bits of numbers.
+        key = (tvm_ffi.structural_hash(func), vectorize, stack_limit, name_values)
+        alike = self._known.setdefault(key, [])
+        for known, lowered in alike:
+            if tvm_ffi.structural_equal(known, func):
+                return _renamed(lowered, name, _scalars(func), effort)
+        found = lower(
+            *(func, name), vectorize=vectorize, stack_limit=stack_limit, effort=effort, name_values=name_values
+        )
+        alike.append((func, found))
+        return found
+
+
+def _renamed(lowered: LoweredKernel, name: str, scalars: tuple[Var, ...], effort: IntExpr) -> LoweredKernel:
+    """What lowering an equal function with these scalars gives."""
+    own = dict(zip(scalars, lowered.scalars, strict=True))
+    given = dict(zip(lowered.scalars, scalars, strict=True))
+    func = lowered.kernel.func.with_attr("global_symbol", name)
+    kernel = replace(lowered.kernel, name=name, func=func, effort=substitute(effort, own))
+    workspaces = tuple(
+        Workspace(each.dtype, tuple(substitute(extent, given) for extent in each.shape)) for each in lowered.workspaces
     )
     return LoweredKernel(kernel, scalars, workspaces)
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from tvm import ir, s_tir, te, tirx
 from tvm.ir import PointerType
+from tvm.s_tir import renew_defs
 
 from deploykit.compiler.codegen.c.kernels import emit_c
-from deploykit.compiler.dims import evaluate
-from deploykit.compiler.lowering.lower import lower
+from deploykit.compiler.dims import evaluate, free_vars
+from deploykit.compiler.lowering.lower import Lowering, lower
+from deploykit.compiler.schedules.kernel.stages import scalars_of
 from deploykit.compiler.tir.rewriting import call_name, collect
-from tests.compiler.codegen.harness import EMITTERS, SANITIZERS, Call, Library, build, elementwise, run_program
+from tests.compiler.codegen.harness import EMITTERS, PREFIX, SANITIZERS, Call, Library, build, elementwise, run_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,6 +234,41 @@ def test_integer_params_come_before_shape_variables(library: Library, size: int)
     x, y = random(size), np.empty(size, "float32")
     library.run("shifted", [x, y], [2, 3, size])
     np.testing.assert_array_equal(y, np.roll(x, -2) * 3)
+
+
+SETTING = {"vectorize": True, "stack_limit": 1024, "name_values": True}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_equal_functions_are_lowered_once(name: str) -> None:
+    """The second result is that of lowering it alone."""
+    lowering, func = Lowering(), FUNCTIONS[name]
+    first = lowering.lower(func, "first", effort=0, **SETTING)
+    equal = renew_defs(func)
+    effort = scalars_of(equal)[0] * 3
+    again = lowering.lower(equal, "again", effort=effort, **SETTING)
+    alone = lower(equal, "again", effort=effort, **SETTING)
+    assert again.kernel.func.body.same_as(first.kernel.func.body)
+    assert again.scalars == alone.scalars == tuple(scalars_of(equal))
+    sizes = dict(zip(again.scalars, (7, 5, 3), strict=False))
+    assert [[evaluate(extent, sizes) for extent in each.shape] for each in again.workspaces] == [
+        [evaluate(extent, sizes) for extent in each.shape] for each in alone.workspaces
+    ]
+    assert emit_c([again.kernel], PREFIX) == emit_c([alone.kernel], PREFIX)
+    assert {*free_vars(again.kernel.effort)} <= {*first.scalars}
+    assert str(again.kernel.effort) == str(alone.kernel.effort)
+    assert str(again.kernel.parallel_extent) == str(alone.kernel.parallel_extent)
+
+
+@pytest.mark.parametrize(("one", "another"), [(0.0, -0.0), (1.0, 1.0 + 2.0**-23), (1e-30, 2e-30)])
+def test_almost_equal_functions_are_not(one: float, another: float) -> None:
+    lowering = Lowering()
+    functions = [
+        elementwise(lambda x, value=value: tirx.Select(x < 1.0, x, tirx.const(value, "float32")), ["float32"])
+        for value in (one, another)
+    ]
+    kernels = [lowering.lower(function, "k", effort=0, **SETTING).kernel for function in functions]
+    assert emit_c(kernels[:1], PREFIX) != emit_c(kernels[1:], PREFIX)
 
 
 def test_raw_abi_has_pointers_then_int64() -> None:
