@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from deploykit.artifact.folder import Artifact, Together, check_output
 from deploykit.basics.caches import keeping
+from deploykit.basics.installation import full_package_needed
 from deploykit.basics.parallel import interruptible
 from deploykit.basics.scratch import sweep
 from deploykit.errors import UsageError, defects
@@ -41,6 +42,7 @@ _COMMON = (
 
 @interruptible
 @defects("in the stage 'import'")
+@full_package_needed()
 def load(
     source: str | Path | onnx.ModelProto | Operator, dims: DimBounds | None = None, **options: Unpack[LoadKeywords]
 ) -> ImportedModel:
@@ -96,6 +98,7 @@ def build(
 
 
 @interruptible
+@full_package_needed()
 def build(
     model: Source | tuple[Source, ...] | list[Any],
     target: str | Target = "host",

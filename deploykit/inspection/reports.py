@@ -77,17 +77,23 @@ def inspect(
         ArtifactError: the folder holds no artifact, or a damaged one.
     """
     what = Path(path)
+    if (what / MANIFEST).exists():  # a frontend may need the compiler
+        return _artifact(what, dims)
     frontend = find_frontend(what)
-    if frontend.name == "huggingface" and not (what / MANIFEST).exists():
+    if frontend.name == "huggingface":
         from deploykit.inspection.folder import inspect_folder
 
         return inspect_folder(what, dims, export=export)
     if what.is_dir() and frontend.recognises(what) < Certainty.CERTAIN:
-        if dims:
-            raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")
-        return ArtifactReport(read_manifest(what), read_plan(what), read_listing(what))
+        return _artifact(what, dims)
     if frontend.name != "onnx":
         raise UsageError(f"{what} is {frontend.description}: `deploykit build --explain` describes it")
     from deploykit.inspection.model import inspect_model
 
     return inspect_model(frontend.file(what) or what, dims)
+
+
+def _artifact(folder: Path, dims: DimBounds | None) -> ArtifactReport:
+    if dims:
+        raise UsageError("bounds of dims go with a model; those of an artifact were fixed when it was built")
+    return ArtifactReport(read_manifest(folder), read_plan(folder), read_listing(folder))

@@ -105,7 +105,7 @@ def test_artifacts_open_and_answer_the_same(python: Path, model: Path, tmp_path:
 @pytest.mark.slow
 def test_what_builds_is_refused(python: Path, model: Path, tmp_path: Path) -> None:
     for name in ("build", "load"):
-        done = run(python, "-c", f"import deploykit; deploykit.{name}")
+        done = run(python, "-c", f"import deploykit; deploykit.{name}({str(model)!r})")
         assert f"ToolchainError: {FULL}" in done.stderr
     dk.build(model, output=tmp_path / "dist")
     done = run(python, "-c", f"import deploykit; deploykit.verify({str(tmp_path / 'dist')!r}, {str(model)!r})")
