@@ -1,8 +1,9 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
-   while the loop is open; all take pieces from one counter until none is left. The caller then closes the loop and
-   waits for the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep.
-   The workers serve one caller at a time. The loop of another caller, or a loop inside a loop, runs on the thread that
-   calls it: nobody ever waits for a turn. */
+   while the loop is open. Each takes the pieces of its own share first, and then those that are left of others' shares:
+   so it often finds in its own cache what it wrote in the loop before. The caller then closes the loop and waits for
+   the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep. The workers
+   serve one caller at a time. The loop of another caller, or a loop inside a loop, runs on the thread that calls it:
+   nobody ever waits for a turn. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "threads.h"
@@ -17,6 +18,21 @@
 #define ROUNDS_PER_LOOK 64
 /* Pieces per thread: more of them balance better, fewer of them cost less. */
 #define PIECES_PER_THREAD 4
+/* Bytes that caches exchange at once. */
+#define LINE 64
+
+/* The iterations that a thread takes first, in a line of its own. */
+typedef struct {
+    int64_t next; /* atomic */
+    int64_t end;
+    char apart[LINE - 2 * sizeof(int64_t)];
+} share;
+
+typedef struct {
+    pthread_t thread;
+    dk_pool* pool;
+    int number; /* from 1; the caller is 0 */
+} worker;
 
 struct dk_pool {
     dk_executor executor; /* first: a pointer to it is a pointer to the pool */
@@ -34,10 +50,9 @@ struct dk_pool {
     /* The loop; written while it is closed. */
     dk_range range;
     void* context;
-    int64_t extent;
     int64_t piece;
-    int64_t next; /* atomic */
-    pthread_t threads[];
+    share* shares; /* of the caller and of each worker */
+    worker threads[];
 };
 
 static void relax(void) {
@@ -66,15 +81,21 @@ static void spin(const unsigned* word, unsigned wanted, int other) {
     }
 }
 
-static void take_pieces(dk_pool* pool) {
+static void take_share(const dk_pool* pool, share* own) {
     for (;;) {
-        int64_t begin = __atomic_fetch_add(&pool->next, pool->piece, __ATOMIC_RELAXED);
-        int64_t end;
-        if (begin >= pool->extent) {
+        int64_t begin = __atomic_fetch_add(&own->next, pool->piece, __ATOMIC_RELAXED);
+        if (begin >= own->end) {
             return;
         }
-        end = pool->extent - begin > pool->piece ? begin + pool->piece : pool->extent;
-        pool->range(pool->context, begin, end);
+        pool->range(pool->context, begin, own->end - begin > pool->piece ? begin + pool->piece : own->end);
+    }
+}
+
+static void take_pieces(const dk_pool* pool, int number) {
+    int threads = pool->workers + 1;
+    int other;
+    for (other = 0; other < threads; ++other) {
+        take_share(pool, &pool->shares[(number + other) % threads]);
     }
 }
 
@@ -90,7 +111,8 @@ static void await_loop(dk_pool* pool, unsigned seen) {
 }
 
 static void* work(void* argument) {
-    dk_pool* pool = argument;
+    const worker* own = argument;
+    dk_pool* pool = own->pool;
     unsigned seen = 0;
     for (;;) {
         await_loop(pool, seen);
@@ -105,7 +127,7 @@ static void* work(void* argument) {
         }
         ++pool->joined;
         pthread_mutex_unlock(&pool->lock);
-        take_pieces(pool);
+        take_pieces(pool, own->number);
         pthread_mutex_lock(&pool->lock);
         if (__atomic_sub_fetch(&pool->joined, 1, __ATOMIC_RELEASE) == 0) {
             pthread_cond_signal(&pool->finished);
@@ -115,15 +137,21 @@ static void* work(void* argument) {
 }
 
 static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range, void* context) {
-    int64_t pieces = (int64_t)(pool->workers + 1) * PIECES_PER_THREAD;
+    int threads = pool->workers + 1;
+    int64_t pieces = (int64_t)threads * PIECES_PER_THREAD;
     int sleeping;
+    int number;
     pthread_mutex_lock(&pool->lock);
     pool->range = range;
     pool->context = context;
-    pool->extent = extent;
     pool->piece = extent / pieces + (extent % pieces != 0);
     pool->piece = pool->piece < grain ? grain : pool->piece;
-    pool->next = 0;
+    pieces = extent / pool->piece + (extent % pool->piece != 0);
+    for (number = 0; number < threads; ++number) {
+        int64_t end = pieces * (number + 1) / threads * pool->piece;
+        pool->shares[number].next = pieces * number / threads * pool->piece;
+        pool->shares[number].end = end < extent ? end : extent;
+    }
     pool->open = 1;
     __atomic_store_n(&pool->number, pool->number + 1, __ATOMIC_RELEASE);
     sleeping = pool->sleeping;
@@ -155,7 +183,7 @@ static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range
         return;
     }
     publish(pool, extent, grain, range, context);
-    take_pieces(pool);
+    take_pieces(pool, 0);
     close_loop(pool);
     __atomic_store_n(&pool->taken, 0, __ATOMIC_RELEASE);
 }
@@ -166,11 +194,22 @@ dk_pool* dk_pool_start(int threads) {
     if (pool == NULL) {
         return NULL;
     }
+    pool->shares = calloc((size_t)wanted + 1, sizeof *pool->shares);
+    if (pool->shares == NULL) {
+        free(pool);
+        return NULL;
+    }
     pool->executor.run = run;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->published, NULL);
     pthread_cond_init(&pool->finished, NULL);
-    while (pool->workers < wanted && pthread_create(&pool->threads[pool->workers], NULL, work, pool) == 0) {
+    while (pool->workers < wanted) {
+        worker* next = &pool->threads[pool->workers];
+        next->pool = pool;
+        next->number = pool->workers + 1;
+        if (pthread_create(&next->thread, NULL, work, next) != 0) {
+            break;
+        }
         ++pool->workers;
     }
     return pool;
@@ -194,10 +233,11 @@ void dk_pool_stop(dk_pool* pool) {
     pthread_cond_broadcast(&pool->published);
     pthread_mutex_unlock(&pool->lock);
     for (index = 0; index < pool->workers; ++index) {
-        pthread_join(pool->threads[index], NULL);
+        pthread_join(pool->threads[index].thread, NULL);
     }
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->published);
     pthread_mutex_destroy(&pool->lock);
+    free(pool->shares);
     free(pool);
 }
