@@ -22,6 +22,7 @@ from deploykit.compiler.operators.building import integer_calls
 from deploykit.compiler.operators.building.integer_calls import Geometry
 from deploykit.compiler.schedules import DEVICES, Device, explain, schedule
 from deploykit.compiler.schedules.integer.dot import pairs_fit
+from deploykit.compiler.tir.rewriting import collect
 from deploykit.compiler.variant import native
 from tests.compiler.schedules.harness import BOTH, BY_ELEMENT, LOADS_FIRST, TILES, VECTORS, Model, module
 
@@ -209,6 +210,29 @@ def test_instructions_of_other_machines(device: str, name: str, instruction: str
     kernel = lower(schedule(func, DEVICES[device]), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
     (tmp_path / "k.o").write_bytes(emit_object([kernel], "t", cpu))
     assert instruction in _disassembled(tmp_path / "k.o", cpu)
+
+
+@pytest.mark.parametrize("depth", [64, 5000])
+@pytest.mark.parametrize("rows", [1, 15, 17, 33, 40, 49, 63, 67])
+def test_sums_in_tile_registers_have_room_for_rows_that_do_not_exist(rows: int, depth: int) -> None:
+    """Layers of one height hold 42 rows if there are 40: instructions write all of them."""
+    device = DEVICES["x86-64-v4-amx"]
+    mod = legalize(product(depth, sample((depth, 16), "int8", 64), "uint8", rows), device)
+    (func,) = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc) and _in_tiles(f, device)]
+    kernel = lower(schedule(func, device), "kernel", stack_limit=HOST_STACK_LIMIT).kernel
+    name = "tile" if depth == 64 else "kept"
+    sizes = [
+        int(each.buffer.shape[0])
+        for each in collect(kernel.func.body, tirx.AllocBuffer)
+        if each.buffer.name.startswith(name)
+    ]
+    one = min(rows, 64 if rows <= 64 else 32)
+    layers = -(-one // 16)
+    assert max(sizes) >= layers * -(-one // layers) * 16
+
+
+def _in_tiles(func: tirx.PrimFunc, device: Device) -> bool:
+    return any(choice.rule == "integer_amx" for choice in explain(func, device))
 
 
 def _disassembled(path: Path, cpu: Cpu) -> str:

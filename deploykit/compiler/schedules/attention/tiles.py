@@ -24,7 +24,7 @@ from deploykit.compiler.schedules.integer.amx import by_layers
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop
 from deploykit.compiler.schedules.kernel.pointers import address, run
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
-from deploykit.compiler.tir.values import consecutive, const, repeated
+from deploykit.compiler.tir.values import consecutive, const, dtype_of, repeated
 
 STEP = 2 * ROWS
 """The terms that one instruction adds to a sum."""
@@ -85,6 +85,7 @@ class _TileEmitter(BlockEmitter):
 
         padded = [] if self.depth == self.problem.depth else [self.queries]
         return [
+            *map(_used_to_the_end, [self.key_halves, self.products, self.power_halves]),
             *map(self._cleared, [*padded, *self.copies.values(), *self.panel_sums]),
             *self.turned(),
             loop("pair", self.depth // 2, pairs),
@@ -269,6 +270,11 @@ def _vector(at: Expr) -> Expr:
 def _bf16(kind: str, low: Expr, high: Expr) -> Expr:
     """16 words of bfloat16: `pairs` of both operands, or one operand behind the other."""
     return tirx.call_pure_extern(f"int32x{ROWS}", f"bf16_{kind}", low, high)
+
+
+def _used_to_the_end(buffer: Buffer) -> tirx.Stmt:
+    """Lowering keeps of a buffer what it sees used; it does not see what instructions for tiles write at the end."""
+    return tirx.BufferStore(buffer, tirx.const(0, dtype_of(buffer)), [const(int(buffer.shape[0]) - 1)])
 
 
 def _multiplied(

@@ -93,6 +93,9 @@ class TileEmitter(Emitter):
         at = const(0) if state is None else slot * (tile.rows * tile.columns)
         if state is None:
             code.add(tirx.AllocBuffer(sums))
+        # Lowering keeps of a buffer what it sees used; it does not see the rows that do not exist.
+        end = tirx.BufferStore(sums, tirx.const(0, dtype_of(sums)), [at + (tile.rows * tile.columns - 1)])
+        code.add(tirx.IfThenElse(first, end, None))
         whole = code.let("whole", tirx.truncdiv(groups, const(ROWS)))
         more = code.let("more", groups - whole * ROWS)
         rest = local("rest", ROWS * self.step, dtype_of(right))
