@@ -22,9 +22,9 @@ from deploykit.compiler.devices.amx import ROWS, TALL
 from deploykit.compiler.schedules.attention.blocks import DTYPE, KEY_BLOCK, AttentionBlocks, BlockEmitter, BlockPlace
 from deploykit.compiler.schedules.integer.amx import by_layers
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop
-from deploykit.compiler.schedules.kernel.pointers import address, run
+from deploykit.compiler.schedules.kernel.pointers import pointer, run
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
-from deploykit.compiler.tir.values import consecutive, const, dtype_of, repeated
+from deploykit.compiler.tir.values import consecutive, const, repeated
 
 STEP = 2 * ROWS
 """The terms that one instruction adds to a sum."""
@@ -85,7 +85,6 @@ class _TileEmitter(BlockEmitter):
 
         padded = [] if self.depth == self.problem.depth else [self.queries]
         return [
-            *map(_used_to_the_end, [self.key_halves, self.products, self.power_halves]),
             *map(self._cleared, [*padded, *self.copies.values(), *self.panel_sums]),
             *self.turned(),
             loop("pair", self.depth // 2, pairs),
@@ -119,11 +118,11 @@ class _TileEmitter(BlockEmitter):
             return sequence([stored(start) for start in range(0, self.depth, STEP)])
 
         def multiplied(layers: int, layer: Expr) -> tirx.Stmt:
-            sums = address(self.products, layer * (ROWS * height))
-            left = address(self.key_halves, layer * (ROWS * self.depth // 2))
-            return _multiplied(
-                layers, vectors, sums, left, 2 * self.depth, self.query_pairs, const(self.depth // STEP), 1
-            )
+            sums, declared = pointer("sums", self.products, layer * (ROWS * height))
+            left, others = pointer("left", self.key_halves, layer * (ROWS * self.depth // 2))
+            steps = const(self.depth // STEP)
+            product = _multiplied(layers, vectors, sums, left, 2 * self.depth, self.query_pairs, steps, 1)
+            return sequence([*declared, *others, product])
 
         layers = tirx.truncdiv(count + (ROWS - 1), const(ROWS))
         whole = tirx.truncdiv(count, const(TOGETHER))
@@ -174,34 +173,20 @@ class _TileEmitter(BlockEmitter):
             )
 
         def halves(s: Expr) -> tirx.Stmt:
-            return sequence(
-                [
-                    run(
-                        "amx_halves",
-                        address(self.power_halves, s * ROWS + v * (ROWS * block // 2)),
-                        const(2 * block),
-                        address(self.powers, s * (STEP * height) + v * ROWS),
-                        const(4 * height),
-                    )
-                    for v in range(vectors)
-                ]
-            )
+            found: list[tirx.Stmt] = []
+            for v in range(vectors):
+                to, declared = pointer("to", self.power_halves, s * ROWS + v * (ROWS * block // 2))
+                source, others = pointer("source", self.powers, s * (STEP * height) + v * ROWS)
+                turned = run("amx_halves", to, const(2 * block), source, const(4 * height))
+                found += [*declared, *others, turned]
+            return sequence(found)
 
         code.add(loop("key", steps * STEP - count, nothing), loop("s", steps, halves))
         for (start, columns), pairs, sums in zip(self.columns, self.value_pairs, self.panel_sums, strict=True):
             code.add(
                 *self._value_pairs(first, count, steps * ROWS, start, columns, pairs),
                 self._rescaled_sums(sums, columns),
-                _multiplied(
-                    vectors,
-                    columns // ROWS,
-                    address(sums, const(0)),
-                    address(self.power_halves, const(0)),
-                    2 * block,
-                    pairs,
-                    steps,
-                    0,
-                ),
+                _multiplied(vectors, columns // ROWS, sums, self.power_halves, 2 * block, pairs, steps, 0),
             )
         return [code.statement()]
 
@@ -272,14 +257,8 @@ def _bf16(kind: str, low: Expr, high: Expr) -> Expr:
     return tirx.call_pure_extern(f"int32x{ROWS}", f"bf16_{kind}", low, high)
 
 
-def _used_to_the_end(buffer: Buffer) -> tirx.Stmt:
-    """Lowering keeps of a buffer what it sees used; it does not see what instructions for tiles write at the end."""
-    return tirx.BufferStore(buffer, tirx.const(0, dtype_of(buffer)), [const(int(buffer.shape[0]) - 1)])
-
-
 def _multiplied(
-    layers: int, vectors: int, sums: Expr, left: Expr, stride: int, right: Buffer, steps: Expr, first: int
+    layers: int, vectors: int, sums: Buffer, left: Buffer, stride: int, right: Buffer, steps: Expr, first: int
 ) -> tirx.Stmt:
-    panel = address(right, const(0))
     operands = (const(ROWS), const(stride), steps, steps, const(0), const(first))
-    return run(f"amx_tdpbf16ps_{layers}x{vectors}", sums, left, panel, panel, *operands)
+    return run(f"amx_tdpbf16ps_{layers}x{vectors}", sums, left, right, right, *operands)

@@ -29,7 +29,7 @@ from deploykit.compiler.schedules.integer.product import product_of
 from deploykit.compiler.schedules.kernel.access import Views
 from deploykit.compiler.schedules.kernel.kinds import another_kind
 from deploykit.compiler.schedules.kernel.loops import Code, local, loop
-from deploykit.compiler.schedules.kernel.pointers import address, run
+from deploykit.compiler.schedules.kernel.pointers import address, pointer, run
 from deploykit.compiler.schedules.kernel.stages import Stage
 from deploykit.compiler.schedules.matmul.tile import Tile, each_vector
 from deploykit.compiler.tir.rewriting import Buffer, Expr, sequence
@@ -93,9 +93,6 @@ class TileEmitter(Emitter):
         at = const(0) if state is None else slot * (tile.rows * tile.columns)
         if state is None:
             code.add(tirx.AllocBuffer(sums))
-        # Lowering keeps of a buffer what it sees used; it does not see the rows that do not exist.
-        end = tirx.BufferStore(sums, tirx.const(0, dtype_of(sums)), [at + (tile.rows * tile.columns - 1)])
-        code.add(tirx.IfThenElse(first, end, None))
         whole = code.let("whole", tirx.truncdiv(groups, const(ROWS)))
         more = code.let("more", groups - whole * ROWS)
         rest = local("rest", ROWS * self.step, dtype_of(right))
@@ -107,10 +104,12 @@ class TileEmitter(Emitter):
         rows = code.let("layer", _rows_of_layer(place.rows))
 
         def multiplied(layers: int, layer: Expr) -> tirx.Stmt:
-            return run(
+            below, declared = pointer("below", sums, at + layer * rows * tile.columns)
+            left, others = pointer("left", place.factors, layer * rows * self.stride)
+            product = run(
                 f"amx_{KINDS[dot.name]}_{layers}x{self.vectors}_ahead",
-                address(sums, at + layer * rows * tile.columns),
-                address(place.factors, layer * rows * self.stride),
+                below,
+                left,
                 address(right, base),
                 address(rest, const(0)),
                 rows,
@@ -120,6 +119,7 @@ class TileEmitter(Emitter):
                 ahead,
                 first.astype("int64"),
             )
+            return sequence([*declared, *others, product])
 
         code.add(by_layers(code.let("layers", _layers(place.rows)), tile.rows // ROWS, TALL[self.vectors], multiplied))
         code.add(tirx.IfThenElse(last, self._stored_rows(place, sums, at, panel), None))
