@@ -86,6 +86,7 @@ CHECKS = (*CORE, STATES[1])
 """Sources that run once per call, whatever the model does."""
 THREADS_HEADER = _ROOT / "host" / "threads.h"
 THREADS = _ROOT / "host" / "threads.c"
+SHARES = INCLUDE / "shares.h"
 CPU_HEADER = _ROOT / "host" / "cpu.h"
 CPU = _ROOT / "host" / "cpu.c"
 RUNNER = _ROOT / "host" / "runner.c"

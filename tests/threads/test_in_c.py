@@ -107,7 +107,7 @@ def test_a_pool_for_all(tmp_path: Path) -> None:
     """Kernels in C whose loops run on a pool that all threads share."""
     folder = tmp_path / "dist"
     deploykit.build(seeded(CELL, WEIGHTS), threaded("embedded"), {"n": (1, 700)}, folder)
-    for source in (runtime.THREADS, runtime.THREADS_HEADER):
+    for source in (runtime.THREADS, runtime.THREADS_HEADER, runtime.SHARES):
         shutil.copy(source, folder)
     crowd = built(folder, read_manifest(folder), sample(700), "-DDK_POOL")
     assert crowd("own", 10) == (16 * 10, 0)

@@ -1,12 +1,13 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
-   while the loop is open. Each takes the pieces of its own share first, and then those that are left of others' shares:
-   so it often finds in its own cache what it wrote in the loop before. The caller then closes the loop and waits for
-   the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep. The workers
-   serve one caller at a time. The loop of another caller, or a loop inside a loop, runs on the thread that calls it:
-   nobody ever waits for a turn. */
+   while the loop is open; all take pieces until none is left. The caller then closes the loop and waits for the workers
+   that joined, never for one that still sleeps. Workers spin for a while before they sleep. The workers serve one
+   caller at a time. The loop of another caller, or a loop inside a loop, runs on the thread that calls it: nobody ever
+   waits for a turn. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "threads.h"
+
+#include "shares.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,17 +17,6 @@
    may take. The clock is read once every ROUNDS_PER_LOOK rounds. */
 #define SPIN_NANOSECONDS 100000
 #define ROUNDS_PER_LOOK 64
-/* Pieces per thread: more of them balance better, fewer of them cost less. */
-#define PIECES_PER_THREAD 4
-/* Bytes that caches exchange at once. */
-#define LINE 64
-
-/* The iterations that a thread takes first, in a line of its own. */
-typedef struct {
-    int64_t next; /* atomic */
-    int64_t end;
-    char apart[LINE - 2 * sizeof(int64_t)];
-} share;
 
 typedef struct {
     pthread_t thread;
@@ -47,11 +37,7 @@ struct dk_pool {
     int open;
     int stopping;
     int sleeping;
-    /* The loop; written while it is closed. */
-    dk_range range;
-    void* context;
-    int64_t piece;
-    share* shares; /* of the caller and of each worker */
+    dk_shared_loop loop; /* written while it is closed */
     worker threads[];
 };
 
@@ -78,24 +64,6 @@ static void spin(const unsigned* word, unsigned wanted, int other) {
         if (++round % ROUNDS_PER_LOOK == 0 && nanoseconds() > end) {
             return;
         }
-    }
-}
-
-static void take_share(const dk_pool* pool, share* own) {
-    for (;;) {
-        int64_t begin = __atomic_fetch_add(&own->next, pool->piece, __ATOMIC_RELAXED);
-        if (begin >= own->end) {
-            return;
-        }
-        pool->range(pool->context, begin, own->end - begin > pool->piece ? begin + pool->piece : own->end);
-    }
-}
-
-static void take_pieces(const dk_pool* pool, int number) {
-    int threads = pool->workers + 1;
-    int other;
-    for (other = 0; other < threads; ++other) {
-        take_share(pool, &pool->shares[(number + other) % threads]);
     }
 }
 
@@ -127,7 +95,7 @@ static void* work(void* argument) {
         }
         ++pool->joined;
         pthread_mutex_unlock(&pool->lock);
-        take_pieces(pool, own->number);
+        dk_take_pieces(&pool->loop, own->number);
         pthread_mutex_lock(&pool->lock);
         if (__atomic_sub_fetch(&pool->joined, 1, __ATOMIC_RELEASE) == 0) {
             pthread_cond_signal(&pool->finished);
@@ -137,21 +105,9 @@ static void* work(void* argument) {
 }
 
 static void publish(dk_pool* pool, int64_t extent, int64_t grain, dk_range range, void* context) {
-    int threads = pool->workers + 1;
-    int64_t pieces = (int64_t)threads * PIECES_PER_THREAD;
     int sleeping;
-    int number;
     pthread_mutex_lock(&pool->lock);
-    pool->range = range;
-    pool->context = context;
-    pool->piece = extent / pieces + (extent % pieces != 0);
-    pool->piece = pool->piece < grain ? grain : pool->piece;
-    pieces = extent / pool->piece + (extent % pool->piece != 0);
-    for (number = 0; number < threads; ++number) {
-        int64_t end = pieces * (number + 1) / threads * pool->piece;
-        pool->shares[number].next = pieces * number / threads * pool->piece;
-        pool->shares[number].end = end < extent ? end : extent;
-    }
+    dk_share_out(&pool->loop, pool->loop.count, extent, grain, range, context);
     pool->open = 1;
     __atomic_store_n(&pool->number, pool->number + 1, __ATOMIC_RELEASE);
     sleeping = pool->sleeping;
@@ -183,7 +139,7 @@ static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range
         return;
     }
     publish(pool, extent, grain, range, context);
-    take_pieces(pool, 0);
+    dk_take_pieces(&pool->loop, 0);
     close_loop(pool);
     __atomic_store_n(&pool->taken, 0, __ATOMIC_RELEASE);
 }
@@ -194,8 +150,8 @@ dk_pool* dk_pool_start(int threads) {
     if (pool == NULL) {
         return NULL;
     }
-    pool->shares = calloc((size_t)wanted + 1, sizeof *pool->shares);
-    if (pool->shares == NULL) {
+    pool->loop.shares = calloc((size_t)wanted + 1, sizeof *pool->loop.shares);
+    if (pool->loop.shares == NULL) {
         free(pool);
         return NULL;
     }
@@ -212,6 +168,7 @@ dk_pool* dk_pool_start(int threads) {
         }
         ++pool->workers;
     }
+    pool->loop.count = pool->workers + 1;
     return pool;
 }
 
@@ -238,6 +195,6 @@ void dk_pool_stop(dk_pool* pool) {
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->published);
     pthread_mutex_destroy(&pool->lock);
-    free(pool->shares);
+    free(pool->loop.shares);
     free(pool);
 }

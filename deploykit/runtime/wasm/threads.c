@@ -1,20 +1,16 @@
 /* How a loop runs: the caller publishes it under a new number and takes part. A worker that sees a new number joins
-   while the loop is open. Each takes the pieces of its own share first, and then those that are left of others' shares:
-   so it often finds in its own cache what it wrote in the loop before. The caller then closes the loop and waits for
-   the workers that joined, never for one that still sleeps. Workers spin for a while before they sleep. So
-   does the caller if it may sleep, which the main thread of a page may not.
-   A loop inside a loop runs on the thread that calls it. */
+   while the loop is open; all take pieces until none is left. The caller then closes the loop and waits for the workers
+   that joined, never for one that still sleeps. Workers spin for a while before they sleep. So does the caller if it
+   may sleep, which the main thread of a page may not. A loop inside a loop runs on the thread that calls it. */
 #include "threads.h"
+
+#include "shares.h"
 
 /* How many rounds a thread spins before it sleeps: some 100 microseconds, longer than the pause between two runs in a
    row. Rounds are counted because reading a clock costs more than a round. */
 #define ROUNDS 100000
-/* Pieces per thread: more of them balance better, fewer of them cost less. */
-#define PIECES_PER_THREAD 4
 /* With more threads, some begin with the same share. */
 #define MOST_SHARES 32
-/* Bytes that caches exchange at once. */
-#define LINE 64
 
 /* The bit fields of `state`: how many workers joined, whether the loop is open, and its number. */
 #define JOINED 0xffu
@@ -27,13 +23,6 @@
 
 __asm__(".globaltype __stack_pointer, i32\n");
 
-/* The iterations that a thread takes first, in a line of its own. */
-typedef struct {
-    int64_t next; /* atomic */
-    int64_t end;
-    char apart[LINE - 2 * sizeof(int64_t)];
-} share;
-
 static struct {
     dk_executor executor;
     int32_t threads; /* that share a loop, including the caller's */
@@ -45,13 +34,9 @@ static struct {
     int32_t waiting; /* whether the caller sleeps until `left` changes */
     int32_t left;    /* changes when the last worker leaves a closed loop */
     int32_t failures;
-    int32_t workers; /* that have started */
-    /* The loop; written while it is closed. */
-    dk_range range;
-    void* context;
-    int64_t piece;
-    int32_t parts; /* the number of shares */
-    share shares[MOST_SHARES];
+    int32_t workers;     /* that have started */
+    dk_shared_loop loop; /* written while it is closed */
+    dk_share shares[MOST_SHARES];
 } pool;
 
 /* Sleep while the word is `value`, until `wake` is called; may also return early. */
@@ -61,22 +46,6 @@ static void sleep(void* word, int32_t value) {
 
 static void wake(void* word) {
     __builtin_wasm_memory_atomic_notify(word, UINT32_MAX);
-}
-
-static void take_share(share* own) {
-    for (;;) {
-        int64_t begin = __atomic_fetch_add(&own->next, pool.piece, __ATOMIC_RELAXED);
-        if (begin >= own->end) {
-            return;
-        }
-        pool.range(pool.context, begin, own->end - begin > pool.piece ? begin + pool.piece : own->end);
-    }
-}
-
-static void take_pieces(int32_t number) {
-    for (int32_t other = 0; other < pool.parts; ++other) {
-        take_share(&pool.shares[(number + other) % pool.parts]);
-    }
 }
 
 static void leave(void) {
@@ -97,7 +66,7 @@ static _Noreturn __attribute__((noinline)) void help(void) {
         if ((state & OPEN) && state / NUMBER != seen) {
             if (__atomic_compare_exchange_n(&pool.state, &state, state + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
                 seen = state / NUMBER;
-                take_pieces(number);
+                dk_take_pieces(&pool.loop, number);
                 leave();
                 round = 0;
             }
@@ -111,17 +80,7 @@ static _Noreturn __attribute__((noinline)) void help(void) {
 }
 
 static void publish(int64_t extent, int64_t grain, dk_range range, void* context) {
-    int64_t pieces = (int64_t)pool.threads * PIECES_PER_THREAD;
-    pool.range = range;
-    pool.context = context;
-    pool.piece = extent / pieces + (extent % pieces != 0);
-    pool.piece = pool.piece < grain ? grain : pool.piece;
-    pieces = extent / pool.piece + (extent % pool.piece != 0);
-    for (int32_t number = 0; number < pool.parts; ++number) {
-        int64_t end = pieces * (number + 1) / pool.parts * pool.piece;
-        pool.shares[number].next = pieces * number / pool.parts * pool.piece;
-        pool.shares[number].end = end < extent ? end : extent;
-    }
+    dk_share_out(&pool.loop, pool.threads, extent, grain, range, context);
     STORE(pool.state, (LOAD(pool.state) + NUMBER) | OPEN);
     if (LOAD(pool.sleeping) > 0) {
         wake(&pool.state);
@@ -150,7 +109,7 @@ static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range
         return;
     }
     publish(extent, grain, range, context);
-    take_pieces(0);
+    dk_take_pieces(&pool.loop, 0);
     close_loop();
     STORE(pool.taken, 0);
 }
@@ -158,7 +117,8 @@ static void run(dk_executor* self, int64_t extent, int64_t grain, dk_range range
 dk_executor* dk_pool_share(int32_t threads, int patient) {
     pool.executor.run = run;
     pool.threads = threads;
-    pool.parts = threads < MOST_SHARES ? threads : MOST_SHARES;
+    pool.loop.shares = pool.shares;
+    pool.loop.count = threads < MOST_SHARES ? threads : MOST_SHARES;
     pool.patient = patient;
     return threads > 1 ? &pool.executor : NULL;
 }

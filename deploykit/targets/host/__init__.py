@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     from deploykit.compiler.variant import Variant
     from deploykit.engines import Engine, EngineOptions
 
-COPIED = (runtime.HEADER, *runtime.CORE, runtime.THREADS_HEADER, runtime.THREADS, runtime.CPU_HEADER, runtime.CPU)
+COPIED = (
+    *(runtime.HEADER, *runtime.CORE),
+    *(runtime.THREADS_HEADER, runtime.SHARES, runtime.THREADS),
+    *(runtime.CPU_HEADER, runtime.CPU),
+)
 """Sources that all models share."""
 
 PUBLIC = ("init", "bind", "run", "arena_bytes", "output_shape", "last_error", "descriptor")
