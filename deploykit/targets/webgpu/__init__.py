@@ -11,7 +11,6 @@ demo.html README.md                  a page to try the model, and instructions
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,6 +233,8 @@ def _link(
 ) -> list[str]:
     """Link the modules and write the shaders; returns the names of the files. `functions` are views for templates.
     `instances`: the model is dynamic."""
+    from deploykit.compiler.codegen.shaders.sections import shortened
+
     several = len(functions) > 1
     entries: list[dict[str, str | int]] = [
         {
@@ -262,16 +263,9 @@ def _link(
 
         names = each(module, modules)
     if SHADER_FILE in emitted:
-        (folder / SHADER_FILE).write_bytes(_shorter(emitted[SHADER_FILE]))
+        (folder / SHADER_FILE).write_text(shortened(emitted[SHADER_FILE].decode()), encoding="utf-8")
         names.append(SHADER_FILE)
     return names
-
-
-def _shorter(shaders: bytes) -> bytes:
-    """Shaders without indentation and with the short names of vector types: a tenth fewer bytes when compressed."""
-    for dtype, letter in ((b"f32", b"f"), (b"i32", b"i"), (b"u32", b"u"), (b"f16", b"h")):
-        shaders = re.sub(rb"\bvec([234])<" + dtype + b">", rb"vec\1" + letter, shaders)
-    return re.sub(rb"^ +", b"", shaders, flags=re.MULTILINE)
 
 
 def _write_weights(parts: Sequence[Program], folder: Path, *, on_cpu: bool) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import deploykit
+from deploykit.compiler.codegen.shaders.sections import shortened
 from deploykit.engines.web.chromium import find_chromium
 from deploykit.engines.web.node import find_node
 from tests.compiler.codegen.shaders.harness import program_of
@@ -45,7 +46,7 @@ def test_the_variant_of_a_device_is_chosen(tmp_path: Path) -> None:
     module = (tmp_path / "dist" / "runtime" / "gpu.mjs").as_uri()
     call = [find_node(), "-e", CHOOSE, module, str(tmp_path / "dist" / "shaders.wgsl"), json.dumps(FEATURES)]
     found = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-    assert found == [[shader.text(features) for shader in shaders] for features in FEATURES]
+    assert found == [[shortened(shader.text(features)) for shader in shaders] for features in FEATURES]
     assert [text.startswith("enable") for text in found[0]] == [a != b for a, b in zip(found[0], found[3], strict=True)]
 
 
